@@ -1,0 +1,128 @@
+// What an op is: a struct whose fields are its attributes and whose statics are its meaning (architecture.md, section 2).
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "ir/kernel_args.h"
+#include "tensor/shape.h"
+
+namespace rlx {
+
+class Body;          // ir/graph.h: a builder over the operands of a composite op
+class InferContext;  // ir/infer.h
+struct Sample;       // ir/sample.h
+
+/// Properties that passes match instead of lists of names.
+enum class Trait : std::uint32_t {
+  none = 0,
+  elementwise = 1,   ///< result i depends on element i of the operands (after broadcast)
+  reduction = 2,
+  view = 4,          ///< the result is another reading of the operand's bytes; no work at run time
+  state = 8,         ///< reads or updates a state operand
+  composite = 16,    ///< a block of HIR: must be expanded before MIR
+  commutative = 32,
+  source = 64,       ///< input, param, state: no operands
+  compute = 128,     ///< matrix product, attention, recurrence, convolution (phases, compiler.md, section 5)
+  sampling = 256,
+  row_wise = 512,    ///< row r of the result depends only on row r of the first operand (others may be params)
+};
+constexpr Trait operator|(Trait a, Trait b) {
+  return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+constexpr bool has(Trait set, Trait t) {
+  return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(t)) != 0;
+}
+
+/// FNV-1a of an op's name: the identity that as<T>() compares.
+constexpr std::uint64_t op_id(std::string_view name) {
+  std::uint64_t h = 1469598103934665603ull;
+  for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return h;
+}
+
+/// A named attribute: `field("eps", &RmsNorm::eps)`.
+template <typename Op, typename T>
+struct Field {
+  std::string_view name;
+  T Op::*member;
+};
+template <typename Op, typename T>
+constexpr Field<Op, T> field(std::string_view name, T Op::*member) {
+  return {name, member};
+}
+
+/// Attributes are held by value in a blob of this size.
+inline constexpr std::size_t kAttrBytes = 64;
+using AttrBlob = std::array<std::byte, kAttrBytes>;
+
+/// An enumeration used as an attribute gives the names of its values in order: `enum_names(E)` found by ADL.
+template <typename E>
+concept NamedEnum = std::is_enum_v<E> && requires(E e) {
+  { enum_names(e) } -> std::convertible_to<std::span<const std::string_view>>;
+};
+
+/// The erased record of an op that printer, parser, verifier, hasher, interpreter and conformance test walk. A constant.
+struct OpDef {
+  std::string_view name;
+  std::uint64_t id;
+  Trait traits;
+  std::span<const std::string_view> operands;   ///< names, for messages; empty when the count varies
+  int optional_operands = 0;                    ///< how many of the last operands may be absent
+  int in_place = -1;                            ///< operand whose buffer result 0 may take over at its last use, -1: none
+  std::string (*print)(const AttrBlob&);        ///< " eps=1e-06 groups=4"; default values are left out
+  bool (*set)(AttrBlob&, std::string_view key, std::string_view value);  ///< false: unknown key or bad value
+  bool (*equal)(const AttrBlob&, const AttrBlob&);
+  AttrBlob (*defaults)();
+  void (*bind_dims)(AttrBlob&, const DimBinding&);          ///< evaluates Dim attributes; no-op without them
+  void (*collect_dims)(const AttrBlob&, std::vector<Symbol>&);
+  void (*infer)(const AttrBlob&, InferContext&);
+  void (*reference)(const AttrBlob&, const KernelArgs&);    ///< nullptr for ops with a body
+  void (*decompose)(const AttrBlob&, Body&);                ///< nullptr for ops with a reference
+  std::vector<Sample> (*samples)();
+
+  bool has(Trait t) const { return rlx::has(traits, t); }
+};
+
+/// The list of a family: `using NormOps = OpList<RmsNorm, LayerNorm>;`
+template <typename... Ops>
+struct OpList {};
+
+/// All built-in ops, sorted by id (ops/all.cpp).
+std::span<const OpDef> all_ops();
+/// The record of a name; nullptr when there is none.
+const OpDef* find_op(std::string_view name);
+const OpDef* find_op(std::uint64_t id);
+
+/// The record of a type; InternalError when the op is in no list.
+const OpDef& op_def_by_id(std::uint64_t id, std::string_view name);
+template <typename Op>
+const OpDef& op_def() {
+  static const OpDef& def = op_def_by_id(op_id(Op::name), Op::name);
+  return def;
+}
+
+template <typename Op>
+AttrBlob to_blob(const Op& op) {
+  static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes, "attributes: trivially copyable, 64 bytes");
+  AttrBlob blob{};
+  __builtin_memcpy(blob.data(), &op, sizeof(Op));
+  return blob;
+}
+template <typename Op>
+Op from_blob(const AttrBlob& blob) {
+  Op op;
+  __builtin_memcpy(&op, blob.data(), sizeof(Op));
+  return op;
+}
+
+}  // namespace rlx

@@ -1,0 +1,97 @@
+// Symbolic sizes: integers and polynomials over named symbols, hash-consed so that equality is one compare.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace rlx {
+
+/// An interned name of a size. Equal names give equal symbols in a process.
+class Symbol {
+ public:
+  /// The symbol of a name ([a-z_][a-z0-9_]*); Error(invalid_argument) for another form.
+  static Symbol named(std::string_view name);
+  std::string_view name() const;
+  std::uint32_t id() const { return id_; }
+  friend bool operator==(Symbol, Symbol) = default;
+  friend bool operator<(Symbol a, Symbol b) { return a.name() < b.name(); }  ///< by name: the same in every process
+
+ private:
+  friend class DimTable;
+  explicit constexpr Symbol(std::uint32_t id) : id_(id) {}
+  std::uint32_t id_;
+};
+
+/// The well-known symbols (compiler.md, section 1).
+namespace sym {
+extern const Symbol batch;     ///< sequences of this step
+extern const Symbol seq;       ///< tokens per sequence
+extern const Symbol rows;      ///< new tokens over all sequences
+extern const Symbol out_rows;  ///< rows whose result is wanted
+extern const Symbol past_seq;  ///< cached prefix, in the functional form only
+}  // namespace sym
+
+/// Ordered map symbol -> size; equality and digest do not depend on the order of insertion.
+class DimBinding {
+ public:
+  DimBinding() = default;
+  DimBinding(std::initializer_list<std::pair<Symbol, std::int64_t>> sizes);
+  /// Binds batch, seq and rows = b * s. Error(shape) when a size is negative or the product does not fit.
+  static DimBinding batch_seq(std::int64_t b, std::int64_t s);
+  static DimBinding batch_past_seq(std::int64_t b, std::int64_t p);
+
+  DimBinding& set(Symbol s, std::int64_t size);  ///< the last value of a symbol wins; Error(shape) below 0
+  std::optional<std::int64_t> get(Symbol s) const;
+  bool empty() const { return sizes_.empty(); }
+  const std::map<Symbol, std::int64_t>& sizes() const { return sizes_; }
+  Digest digest() const;
+  std::string text() const;  ///< "batch=1,rows=7"
+  bool operator==(const DimBinding&) const = default;
+
+ private:
+  std::map<Symbol, std::int64_t> sizes_;
+};
+
+/// A size: an integer or a polynomial over symbols and ceil_div terms, in canonical form. 4 bytes; equal handles mean equal
+/// values for every binding, and equal polynomials have equal handles. Identities that hold by construction:
+/// ceil_div(x, 1) = x; ceil_div of constants folds; ceil_div(c*x, c) = x; ceil_div(x + c*y, c) = ceil_div(x, c) + y for an
+/// integer c > 0. Arithmetic that leaves 64 bits throws Error(limit).
+class Dim {
+ public:
+  constexpr Dim() = default;                       ///< 0
+  Dim(std::int64_t value);                         // NOLINT: sizes are written as plain numbers
+  Dim(int value) : Dim(std::int64_t{value}) {}     // NOLINT
+  Dim(Symbol symbol);                              // NOLINT
+
+  friend Dim operator+(Dim a, Dim b);
+  friend Dim operator-(Dim a, Dim b);
+  friend Dim operator*(Dim a, Dim b);
+  friend Dim ceil_div(Dim a, std::int64_t by);     ///< Error(shape) when by < 1
+  friend bool operator==(Dim, Dim) = default;
+
+  bool is_constant() const;
+  std::optional<std::int64_t> constant() const;    ///< the value of a size without symbols
+  /// Replaces bound symbols; what is unbound stays.
+  Dim bind(const DimBinding& binding) const;
+  /// The value under a binding; Error(shape) names the first symbol that is unbound, or a negative result.
+  std::int64_t evaluate(const DimBinding& binding) const;
+  void collect(std::vector<Symbol>& out) const;    ///< appends each symbol of the size once
+  /// The quotient when `by` divides this size exactly as a polynomial (rows*16 / 16 = rows); nothing otherwise.
+  std::optional<Dim> divided_by(Dim by) const;
+  std::string text() const;                        ///< "rows", "16*rows + 3", "ceil_div(rows, 4)"
+  static Dim parse(std::string_view text);         ///< inverse of text(); Error(format) with the position
+  std::uint32_t handle() const { return handle_; }
+
+ private:
+  friend class DimTable;
+  std::uint32_t handle_ = 0;
+};
+
+}  // namespace rlx
