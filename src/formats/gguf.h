@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,13 +36,16 @@ class GgufFile {
   /// Maps and validates the file. Errors: io; format (file, offset and reason); unsupported (a block type that is not
   /// supported, named with its tensor).
   explicit GgufFile(const std::filesystem::path& path);
+  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There is no file() then.
+  static GgufFile from_bytes(std::span<const std::byte> bytes, std::string name);
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
   ~GgufFile();
 
   const std::string& path() const;
   const MappedFile& file() const;
-  std::uint32_t version() const;
+  std::uint32_t version() const;    ///< 2 or 3
+  std::uint32_t alignment() const;  ///< general.alignment, 32 when absent
 
   std::span<const GgufTensor> tensors() const;
   const GgufTensor* find(std::string_view name) const;  ///< nullptr when there is none
@@ -64,12 +66,16 @@ class GgufFile {
   struct Entry {
     std::string key;
     GgufType type;
+    GgufType element;  ///< of an array: the type of its elements; else equal to type
     std::string text;
   };
   std::vector<Entry> metadata() const;
+  /// The encoded value as it stands in the file: for strings without the length, for arrays the elements only.
+  std::optional<std::span<const std::byte>> get_raw(std::string_view key) const;
 
  private:
   struct Impl;
+  explicit GgufFile(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
