@@ -15,6 +15,7 @@
 
 namespace rlx {
 
+/// One tensor of the file. `data` lies inside the mapping and may be misaligned for its type: the format asks for none.
 struct SafetensorsTensor {
   std::string name;
   DType dtype;  ///< F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL
@@ -26,6 +27,8 @@ struct SafetensorsTensor {
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
+  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There is no file() then.
+  static SafetensorsFile from_bytes(std::span<const std::byte> bytes, std::string name);
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
   ~SafetensorsFile();
@@ -38,11 +41,13 @@ class SafetensorsFile {
 
  private:
   struct Impl;
+  explicit SafetensorsFile(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
 /// The checkpoint of a folder: `model.safetensors`, or the shards that `model.safetensors.index.json` names. Each tensor of
-/// the index must be in the shard that the index names; a tensor in two shards is an error.
+/// the index must be in the shard that the index names; a tensor in two shards is an error. Shards come sorted by name.
+/// A shard's name must be a plain file name: nothing outside the folder can be named.
 std::vector<SafetensorsFile> open_safetensors_folder(const std::filesystem::path& folder);
 
 }  // namespace rlx

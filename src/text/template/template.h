@@ -33,7 +33,7 @@ struct TemplateLimits {
   int depth = 100;                       ///< nested macro calls, and nesting of values
   int64_t range = 100'000;               ///< elements of range(), as in the reference sandbox
   size_t memory_bytes = size_t{64} << 20; ///< bytes of strings and lists alive at once, without the variables
-  size_t work_bytes = size_t{512} << 20; ///< bytes that string operations may process in all
+  size_t work_bytes = size_t{1} << 30;  ///< bytes that string operations may process in all
 };
 
 struct RenderOptions {

@@ -1,0 +1,155 @@
+// A graph: nodes in program order, each an op with its attributes, operands and the shapes of its results. HIR and MIR are
+// both graphs; they differ in which ops may appear (stage.h).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/infer.h"
+#include "ir/op.h"
+
+namespace rlx {
+
+/// Result `index` of node `node` of a graph.
+struct Value {
+  std::int32_t node = -1;
+  std::int32_t index = 0;
+  friend bool operator==(Value, Value) = default;
+  explicit operator bool() const { return node >= 0; }
+};
+
+/// Where a node comes from: the block that emitted it ("layers.3.attention"), for reports and messages.
+struct Node {
+  const OpDef* def = nullptr;
+  AttrBlob attrs{};
+  std::vector<Value> inputs;
+  std::vector<Shape> results;
+  std::string name;    ///< of a source: the boundary's name; else empty
+  std::string origin;  ///< provenance, may be empty
+
+  /// The attributes when the node is an `Op`.
+  template <typename Op>
+  std::optional<Op> as() const {
+    if (def->id != op_id(Op::name)) return std::nullopt;
+    return from_blob<Op>(attrs);
+  }
+  template <typename Op>
+  bool is() const {
+    return def->id == op_id(Op::name);
+  }
+};
+
+/// A named result of the graph.
+struct Output {
+  std::string name;
+  Value value;
+  friend bool operator==(const Output&, const Output&) = default;
+};
+
+enum class Stage : std::uint8_t { hir, mir };
+constexpr std::string_view name(Stage s) { return s == Stage::hir ? "hir" : "mir"; }
+
+class Graph {
+ public:
+  explicit Graph(std::string graph_name = "graph", Stage s = Stage::hir) : name(std::move(graph_name)), stage(s) {}
+
+  std::string name;
+  Stage stage;
+
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& node(Value v) const { return nodes_[static_cast<std::size_t>(v.node)]; }
+  const Node& node(std::int32_t i) const { return nodes_[static_cast<std::size_t>(i)]; }
+  const Shape& shape(Value v) const { return node(v).results[static_cast<std::size_t>(v.index)]; }
+  std::span<const Output> outputs() const { return outputs_; }
+  std::span<const DimCheck> checks() const { return checks_; }
+
+  /// Appends a node whose operands stand before it; infers its results. Errors (shape) name the op, operand and origin.
+  Value add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs, std::string origin = {});
+  /// Appends a source (input, param, state) of a given shape. Error(invalid_argument): a second source of that name.
+  Value add_source(const OpDef& def, std::string source_name, const Shape& shape, std::string origin = {});
+  void set_outputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
+
+  /// The source of a name; an empty Value when there is none.
+  Value find_source(std::string_view source_name) const;
+  /// How many operands and outputs read each result 0..n of each node: uses()[node][index].
+  std::vector<std::vector<std::int32_t>> uses() const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+  std::vector<DimCheck> checks_;
+};
+
+/// Emits ops into a graph: `Value y = b(RmsNorm{.eps = 1e-5f}, x, weight);`. Shape errors are thrown at that line.
+class Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(&graph) {}
+
+  template <typename Op, typename... Values>
+    requires(std::same_as<Values, Value> && ...)
+  Value operator()(const Op& op, Values... inputs) {
+    return emit(op, {inputs...});
+  }
+  template <typename Op>
+  Value emit(const Op& op, std::vector<Value> inputs) {
+    return graph_->add(op_def<Op>(), to_blob(op), std::move(inputs), origin_);
+  }
+
+  Value input(std::string name, const Shape& shape);
+  Value param(std::string name, const Shape& shape);
+  Value state(std::string name, const Shape& shape);
+
+  /// Another result of the node that made `v`.
+  Value result(Value v, int index) const;
+  const Shape& shape(Value v) const { return graph_->shape(v); }
+  Graph& graph() { return *graph_; }
+
+  /// Provenance of the nodes that follow.
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+  const std::string& origin() const { return origin_; }
+
+ private:
+  Graph* graph_;
+  std::string origin_;
+};
+
+/// What decompose() writes an op's body with: the operands in order, a builder, and the results.
+class Body {
+ public:
+  Body(Builder& builder, std::span<const Value> inputs) : b(builder), inputs_(inputs) {}
+
+  Builder& b;
+  Value in(int i) const;  ///< RLX_CHECK: inside the operands
+  int arity() const { return static_cast<int>(inputs_.size()); }
+  const Shape& shape(int i) const { return b.shape(in(i)); }
+  /// The results of the op, in order.
+  void ret(std::initializer_list<Value> results) { results_.assign(results); }
+  const std::vector<Value>& results() const { return results_; }
+
+ private:
+  std::span<const Value> inputs_;
+  std::vector<Value> results_;
+};
+
+/// Symbols of all shapes and attributes, each once, sorted by name.
+std::vector<Symbol> collect_symbols(const Graph& graph);
+inline bool has_symbols(const Graph& graph) { return !collect_symbols(graph).empty(); }
+
+/// The same nodes with every size evaluated; unbound symbols stay. Error(shape): a check that fails under the binding.
+Graph bind(const Graph& graph, const DimBinding& binding);
+/// Error(shape) that names the first symbol left and the first node that needs it.
+void require_bound(const Graph& graph);
+/// Symbol sizes from the concrete shapes of named inputs. Errors (shape): a contradiction (both inputs named), another rank, a size that
+/// the expression cannot have, symbols that cannot be told apart.
+struct NamedDims {
+  std::string name;
+  std::vector<std::int64_t> dims;
+};
+DimBinding infer_bindings(const Graph& graph, std::span<const NamedDims> inputs);
+
+}  // namespace rlx
