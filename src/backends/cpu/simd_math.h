@@ -1,0 +1,90 @@
+// exp, tanh, erf and the activation functions on sixteen lanes. Errors: at most 4 units in the last place (quality.md, 4.3). NaN gives
+// NaN; exp overflows to infinity and underflows through the denormals to 0. Polynomials are minimax fits of this project.
+#pragma once
+
+#include "backends/cpu/simd.h"
+#include "ops/activation.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+
+/// 2^n for whole n in -126 .. 127.
+RLX_SIMD f32x16 exp2_whole(i32x16 n) { return as_f32(shl<23>(n + set1_i32(127))); }
+
+/// e^x = 2^n * e^r with |r| <= ln(2) / 2 and e^r = 1 + r + r^2 q(r), relative error of the fit 3e-9.
+RLX_SIMD f32x16 exp(f32x16 x) {
+  // Operands in this order: min and max give their second one when a lane is NaN.
+  x = min(set1(100.0f), max(set1(-110.0f), x));
+  const f32x16 n = round_even(x * set1(1.44269504f));
+  // ln(2) in two parts: the first has nine bits, so that n times it is exact without fused operations too.
+  const f32x16 r = fnma(n, set1(-2.12194440e-4f), fnma(n, set1(0.693359375f), x));
+  f32x16 q = set1(1.381454018e-03f);
+  q = fma(q, r, set1(8.368745109e-03f));
+  q = fma(q, r, set1(4.166839078e-02f));
+  q = fma(q, r, set1(1.666652040e-01f));
+  q = fma(q, r, set1(4.999999343e-01f));
+  const f32x16 p = fma(r * r, q, r) + set1(1.0f);
+  // In two steps, since 2^n alone may be out of range where the product is not.
+  const i32x16 whole = to_i32(n), half = sar<1>(whole);
+  return p * exp2_whole(half) * exp2_whole(whole - half);
+}
+
+RLX_SIMD f32x16 abs(f32x16 x) { return as_f32(as_i32(x) & set1_i32(0x7fffffff)); }
+/// The magnitude of a with the sign of s.
+RLX_SIMD f32x16 with_sign(f32x16 a, f32x16 s) {
+  return as_f32((as_i32(a) & set1_i32(0x7fffffff)) | (as_i32(s) & set1_i32(static_cast<int>(0x80000000u))));
+}
+
+RLX_SIMD f32x16 tanh(f32x16 x) {
+  const f32x16 t = abs(x), z = t * t;
+  f32x16 q = set1(2.064665234e-03f);
+  q = fma(q, z, set1(-8.091968447e-03f));
+  q = fma(q, z, set1(2.166634698e-02f));
+  q = fma(q, z, set1(-5.394056319e-02f));
+  q = fma(q, z, set1(1.333315790e-01f));
+  q = fma(q, z, set1(-3.333332961e-01f));
+  const f32x16 small = fma(z * t, q, t);
+  const f32x16 large = set1(1.0f) - set1(2.0f) / (exp(t + t) + set1(1.0f));
+  return with_sign(select(lt(t, set1(0.625f)), small, large), x);
+}
+
+RLX_SIMD f32x16 erf(f32x16 x) {
+  const f32x16 t = min(set1(4.0f), abs(x)), z = t * t;
+  f32x16 small = set1(7.889123182e-05f);
+  small = fma(small, z, set1(-8.020842373e-04f));
+  small = fma(small, z, set1(5.189535462e-03f));
+  small = fma(small, z, set1(-2.685444466e-02f));
+  small = fma(small, z, set1(1.128360018e-01f));
+  small = fma(small, z, set1(-3.761262714e-01f));
+  small = fma(small, z, set1(1.128379166e+00f)) * t;
+  // erfc(t) = exp(-g(t)) for t in 0.98 .. 4; above, erf is 1 in f32.
+  f32x16 g = set1(2.168674855e-05f);
+  g = fma(g, t, set1(-4.413351155e-04f));
+  g = fma(g, t, set1(4.204555281e-03f));
+  g = fma(g, t, set1(-2.520823797e-02f));
+  g = fma(g, t, set1(1.084185459e-01f));
+  g = fma(g, t, set1(6.332199241e-01f));
+  g = fma(g, t, set1(1.129578408e+00f));
+  g = fma(g, t, set1(-1.880364419e-04f));
+  const f32x16 large = set1(1.0f) - exp(set1(0.0f) - g);
+  return with_sign(select(lt(t, set1(1.0f)), small, large), x);
+}
+
+RLX_SIMD f32x16 silu(f32x16 x) { return x / (set1(1.0f) + exp(set1(0.0f) - x)); }
+RLX_SIMD f32x16 gelu_tanh(f32x16 x) {
+  const f32x16 inner = set1(0.797884561f) * fma(set1(0.044715f) * x, x * x, x);
+  return set1(0.5f) * x * (set1(1.0f) + tanh(inner));
+}
+RLX_SIMD f32x16 gelu(f32x16 x) { return set1(0.5f) * x * (set1(1.0f) + erf(x * set1(0.707106781f))); }
+RLX_SIMD f32x16 relu(f32x16 x) { return max(set1(0.0f), x); }
+RLX_SIMD f32x16 softcap(f32x16 x, float cap) { return set1(cap) * tanh(x / set1(cap)); }
+
+template <Act A>
+RLX_SIMD f32x16 activate(f32x16 x) {
+  if constexpr (A == Act::silu) return silu(x);
+  if constexpr (A == Act::gelu_tanh) return gelu_tanh(x);
+  if constexpr (A == Act::gelu) return gelu(x);
+  if constexpr (A == Act::relu) return relu(x);
+  return x;
+}
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

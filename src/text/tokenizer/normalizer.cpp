@@ -1,0 +1,73 @@
+#include "text/tokenizer/normalizer.h"
+
+#include "base/error.h"
+#include "text/tokenizer/byte_level.h"
+#include "text/tokenizer/utf8.h"
+
+namespace rlx::tokenizer {
+namespace {
+
+constexpr std::size_t kMaxText = 256 << 20;
+
+std::string apply(const NormalFormStep& step, std::string text) { return normalize(text, step.form); }
+
+std::string apply(const LowercaseStep&, std::string text) { return lowercase(text); }
+
+std::string apply(const StripAccentsStep&, std::string text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text[at]);
+    if (!is_nonspacing_mark(utf8_at(text, at))) out.append(text, at, length);
+    at += length;
+  }
+  return out;
+}
+
+std::string apply(const StripStep& step, std::string text) {
+  std::size_t begin = 0;
+  std::size_t end = text.size();
+  while (step.left && begin < end && is_whitespace(utf8_at(text, begin))) begin += utf8_length(text[begin]);
+  while (step.right && begin < end) {
+    std::size_t last = end - 1;
+    while ((static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
+    if (!is_whitespace(utf8_at(text, last))) break;
+    end = last;
+  }
+  return text.substr(begin, end - begin);
+}
+
+std::string apply(const PrependStep& step, std::string text) {
+  if (!text.empty()) text.insert(0, step.text);
+  return text;
+}
+
+std::string apply(const ReplaceStep& step, std::string text) { return replace(text, step.pattern, step.content); }
+
+std::string apply(const ByteCharsStep&, std::string text) {
+  std::string out;
+  append_byte_chars(out, text);
+  return out;
+}
+
+}  // namespace
+
+std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content) {
+  std::vector<Part> parts;
+  pattern.split(text, parts);
+  std::string out;
+  out.reserve(text.size());
+  for (const Part& p : parts) {
+    out += p.match ? content : text.substr(p.begin, p.end - p.begin);
+    if (out.size() > kMaxText) fail(ErrorCode::limit, "normalised text is longer than {} bytes", kMaxText);
+  }
+  return out;
+}
+
+std::string normalize(const std::vector<NormalizeStep>& steps, std::string text) {
+  for (const NormalizeStep& step : steps) {
+    text = std::visit([&](const auto& s) { return apply(s, std::move(text)); }, step);
+  }
+  return text;
+}
+
+}  // namespace rlx::tokenizer
