@@ -1,5 +1,15 @@
 # Compiler flags that hold for every target of this tree; nothing here reaches projects that link rlx.
-find_package(Threads REQUIRED)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Time to build counts: only kernels gain from -O3, and library.cmake gives it to them.
+string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+include(cmake/dependencies.cmake)
+if(RLX_MISSING)
+  message(FATAL_ERROR "RLX needs these libraries, which were not found: ${RLX_MISSING}. "
+                      "scripts/setup installs them on Debian and Ubuntu; docs/dependencies.md names them.")
+endif()
 
 add_library(rlx_flags INTERFACE)
 target_compile_options(rlx_flags INTERFACE
@@ -10,6 +20,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(rlx_flags INTERFACE -march=x86-64-v2)
 endif()
 if(RLX_SANITIZE)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The checks that sanitizers insert hide from g++ that a value is set; its warning is then wrong.
+    target_compile_options(rlx_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
   target_compile_options(rlx_flags INTERFACE -fsanitize=${RLX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(rlx_flags INTERFACE -fsanitize=${RLX_SANITIZE})
 endif()
