@@ -1,5 +1,5 @@
-// Limits of architecture.md, section 1: 500 lines a file (800 hard), 80 lines a function (120 hard), 6 parameters; and of
-// what git holds. The soft limits are printed, the hard ones fail.
+// Limits of architecture.md, section 1: 500 lines a file (800 hard), 80 lines a function (120 hard), 6 parameters; and
+// of what git holds. The soft limits are printed, the hard ones fail.
 #include <gtest/gtest.h>
 
 #include <cstdint>
