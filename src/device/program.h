@@ -1,0 +1,85 @@
+// LIR: a flat list of kernel calls over operands, with symbolic sizes; and the plan that places it for bound sizes. A program
+// runs without the compiler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/kernel.h"
+#include "ir/infer.h"
+#include "ir/op.h"
+
+namespace rlx {
+
+/// When a call runs (compiler.md, section 5): once per session, once per step, for wanted rows only.
+enum class Phase : std::uint8_t { prologue, steady, epilogue };
+constexpr int order(Phase p) { return static_cast<int>(p); }
+std::string_view name(Phase p);
+
+/// Where the bytes of an operand lie. arena: planned memory of the executable.
+enum class Place : std::uint8_t { input, weight, state, arena };
+
+struct Operand {
+  Shape shape;              ///< symbolic
+  Place place = Place::arena;
+  std::int32_t index = 0;   ///< number of the input, weight or state; arena: the operand whose buffer this is (itself, or its alias root)
+  std::int32_t first = 0;   ///< arena roots: first and last call that touch the buffer, aliases included
+  std::int32_t last = 0;
+};
+
+struct Call {
+  const OpDef* def = nullptr;
+  const Kernel* kernel = nullptr;   ///< nullptr: the op's reference on the host
+  AttrBlob attrs{};
+  std::vector<std::int32_t> in, out;  ///< operands
+  Phase phase = Phase::steady;
+  std::string origin;
+};
+
+/// An entry of the weight store that the program reads.
+struct WeightEntry {
+  std::string param;
+  DType dtype = DType::f32;         ///< of the entry; differs from the stored one when packing converts
+  Layout layout = Layout::plain;
+  Shape shape;                      ///< of the param, as stored
+};
+struct StateEntry {
+  std::string name;
+  Shape shape;
+};
+struct BoundaryEntry {
+  std::string name;
+  std::int32_t operand = 0;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Operand> operands;
+  std::vector<Call> calls;
+  std::vector<BoundaryEntry> inputs, outputs;
+  std::vector<WeightEntry> weights;
+  std::vector<StateEntry> states;
+  std::vector<DimCheck> checks;
+  std::string text() const;
+};
+
+/// A program placed for upper sizes.
+struct Plan {
+  DimBinding upper;
+  std::vector<std::int64_t> offsets;       ///< per operand, bytes in the arena; -1 outside the arena
+  std::vector<std::int64_t> bytes;         ///< per operand, at the upper sizes
+  std::int64_t arena_bytes = 0;
+  struct CallPlan {
+    ScratchNeed scratch;
+    std::int64_t zeroed_at = 0;            ///< offset of the call's shared area: its zeroed part lies in the zeroed region
+    bool barrier_after = true;             ///< a later call needs what calls since the last barrier wrote, or the reverse
+  };
+  std::vector<CallPlan> calls;
+  std::int64_t scratch_per_worker = 0, shared_bytes = 0;
+  int threads = 1;
+  std::int64_t max_context = 0;
+  std::string text(const Program& program) const;
+};
+
+}  // namespace rlx

@@ -1,0 +1,265 @@
+#include "ir/parse.h"
+
+#include <charconv>
+
+#include "ir/source.h"
+
+namespace rlx {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// One line with a cursor.
+class Line {
+ public:
+  Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+
+  [[noreturn]] void error(const std::string& what) const { fail(ErrorCode::format, "{}:{}: {}", where_, at_ + 1, what); }
+  void skip() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+  bool done() {
+    skip();
+    return at_ == text_.size();
+  }
+  char peek() {
+    skip();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char c) {
+    if (peek() != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) error(fmt::format("expected '{}', found {}", c, done() ? "the end of the line" : fmt::format("'{}'", text_[at_])));
+  }
+  std::string_view word(const char* what) {
+    skip();
+    const std::size_t from = at_;
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+    if (from == at_) error(fmt::format("expected {}", what));
+    return text_.substr(from, at_ - from);
+  }
+  std::int32_t number() {  // %N
+    expect('%');
+    std::int32_t n = 0;
+    const auto [end, ec] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
+    if (ec != std::errc{} || n < 0) error("expected the number of a value after '%'");
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return n;
+  }
+  std::string string() {
+    expect('"');
+    std::string out;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      char c = text_[at_++];
+      if (c == '\\') c = escape();
+      out += c;
+    }
+    if (at_ == text_.size()) error("a string without its closing quote");
+    ++at_;
+    return out;
+  }
+  // Up to a space or the end, as attribute values are.
+  std::string_view value() {
+    const std::size_t from = at_;
+    int depth = 0;
+    while (at_ < text_.size() && (depth > 0 || !is_space(text_[at_]))) {
+      if (text_[at_] == '(') ++depth;
+      if (text_[at_] == ')') --depth;
+      ++at_;
+    }
+    return text_.substr(from, at_ - from);
+  }
+  // One shape: up to its closing bracket and layout, or the word "pages".
+  std::string_view shape() {
+    skip();
+    const std::size_t from = at_;
+    while (at_ < text_.size() && text_[at_] != '[' && text_[at_] != ',' && text_[at_] != ' ') ++at_;
+    if (at_ < text_.size() && text_[at_] == '[') {
+      const std::size_t close = text_.find(']', at_);
+      if (close == std::string_view::npos) error("expected ']'");
+      at_ = close + 1;
+      if (at_ < text_.size() && text_[at_] == '@') {
+        ++at_;
+        while (at_ < text_.size() && is_word(text_[at_])) ++at_;
+      }
+    }
+    return text_.substr(from, at_ - from);
+  }
+
+ private:
+  char escape() {
+    if (at_ == text_.size()) error("a string without its closing quote");
+    const char c = text_[at_++];
+    switch (c) {
+      case 'n': return '\n';
+      case 't': return '\t';
+      case '"':
+      case '\\': return c;
+      case 'x': {
+        unsigned v = 0;
+        const char* from = text_.data() + at_;
+        const char* to = text_.data() + std::min(at_ + 2, text_.size());
+        const auto [end, ec] = std::from_chars(from, to, v, 16);
+        if (ec != std::errc{} || end != from + 2) error("expected two hexadecimal digits after \\x");
+        at_ += 2;
+        return static_cast<char>(v);
+      }
+      default: error(fmt::format("unknown escape \\{}", c));
+    }
+  }
+
+  std::string_view text_;
+  std::string where_;
+  std::size_t at_ = 0;
+};
+
+class GraphParser {
+ public:
+  GraphParser(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+
+  Graph parse() {
+    std::size_t at = 0;
+    int number = 0;
+    bool header = false, closed = false;
+    while (at < text_.size()) {
+      std::size_t end = text_.find('\n', at);
+      if (end == std::string_view::npos) end = text_.size();
+      Line line(text_.substr(at, end - at), fmt::format("{}:{}", origin_, ++number));
+      at = end + 1;
+      if (line.done() || line.peek() == '#') continue;
+      if (closed) line.error("expected the end after \"return\"");
+      if (!header) {
+        read_header(line);
+        header = true;
+      } else if (line.peek() == '%') {
+        read_node(line);
+      } else {
+        read_return(line);
+        closed = true;
+      }
+    }
+    if (!closed) fail(ErrorCode::format, "{}: expected a line \"return ...\", found the end", origin_);
+    return std::move(graph_);
+  }
+
+ private:
+  void read_header(Line& line) {
+    if (line.word("\"graph\"") != "graph") line.error("expected: graph \"name\" stage=hir");
+    graph_.name = line.string();
+    if (line.word("\"stage\"") != "stage") line.error("expected stage=hir or stage=mir");
+    line.expect('=');
+    const std::string_view stage = line.word("a stage");
+    if (stage == "hir") graph_.stage = Stage::hir;
+    else if (stage == "mir") graph_.stage = Stage::mir;
+    else line.error(fmt::format("unknown stage \"{}\": expected hir or mir", stage));
+    if (!line.done()) line.error("expected the end of the line");
+  }
+
+  Value value(Line& line) {
+    const std::int32_t n = line.number();
+    if (static_cast<std::size_t>(n) >= values_.size()) line.error(fmt::format("%{} is used before it is made", n));
+    return values_[static_cast<std::size_t>(n)];
+  }
+
+  void read_node(Line& line) {
+    std::size_t results = 0;
+    do {
+      const std::int32_t n = line.number();
+      if (static_cast<std::size_t>(n) != values_.size() + results++)
+        line.error(fmt::format("expected %{}, found %{}: values are numbered in order", values_.size() + results - 1, n));
+    } while (line.take(','));
+    line.expect('=');
+    const std::string_view op = line.word("the name of an op");
+    const OpDef* def = find_op(op);
+    if (def == nullptr) line.error(fmt::format("unknown op \"{}\"", op));
+    const bool source = def->has(Trait::source);
+    std::string source_name;
+    std::vector<Value> inputs;
+    if (source) {
+      source_name = line.string();
+    } else {
+      line.expect('(');
+      if (!line.take(')')) {
+        do inputs.push_back(value(line));
+        while (line.take(','));
+        line.expect(')');
+      }
+      if (inputs.size() > 24) line.error(fmt::format("{} operands: expected at most 24", inputs.size()));
+    }
+    AttrBlob attrs = def->defaults();
+    while (line.peek() != ':') {
+      const std::string key(line.word("an attribute or ':'"));
+      line.expect('=');
+      const std::string text(line.value());
+      if (!def->set(attrs, key, text)) line.error(fmt::format("{}: no attribute {}={}", def->name, key, text));
+    }
+    line.expect(':');
+    std::vector<Shape> shapes;
+    do shapes.push_back(shape(line));
+    while (line.take(','));
+    std::string origin;
+    if (line.take('@')) origin = line.string();
+    if (!line.done()) line.error("expected the end of the line");
+    if (shapes.size() != results) line.error(fmt::format("{} results but {} shapes", results, shapes.size()));
+    add(line, *def, attrs, std::move(inputs), std::move(source_name), shapes, std::move(origin));
+  }
+
+  Shape shape(Line& line) {
+    try {
+      return Shape::parse(line.shape());
+    } catch (const Error& e) {
+      line.error(e.what());
+    }
+  }
+
+  void add(Line& line, const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs, std::string source_name,
+           const std::vector<Shape>& shapes, std::string origin) {
+    Value v;
+    try {
+      v = def.has(Trait::source) ? graph_.add_source(def, std::move(source_name), shapes.at(0), std::move(origin))
+                                 : graph_.add(def, attrs, std::move(inputs), std::move(origin));
+    } catch (const Error& e) {
+      line.error(e.what());
+    }
+    const Node& n = graph_.node(v);
+    if (n.results.size() != shapes.size())
+      line.error(fmt::format("{} gives {} results, found {}", def.name, n.results.size(), shapes.size()));
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (!(shapes[i] == n.results[i]))
+        line.error(fmt::format("{} gives {}, found {}", def.name, n.results[i].text(), shapes[i].text()));
+      values_.push_back({v.node, static_cast<std::int32_t>(i)});
+    }
+  }
+
+  void read_return(Line& line) {
+    if (line.word("a value or \"return\"") != "return") line.error("expected a line \"%N = op(...)\" or \"return ...\"");
+    std::vector<Output> outputs;
+    if (!line.done()) {
+      do {
+        std::string name = line.string();
+        for (const Output& o : outputs)
+          if (o.name == name) line.error(fmt::format("a second output named \"{}\"", name));
+        outputs.push_back({std::move(name), value(line)});
+      } while (line.take(','));
+    }
+    if (!line.done()) line.error("expected the end of the line");
+    graph_.set_outputs(std::move(outputs));
+  }
+
+  std::string_view text_;
+  const std::string& origin_;
+  Graph graph_;
+  std::vector<Value> values_;
+};
+
+}  // namespace
+
+Graph parse_graph(std::string_view text, const std::string& origin) { return GraphParser(text, origin).parse(); }
+
+}  // namespace rlx
