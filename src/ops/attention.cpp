@@ -1,0 +1,202 @@
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/graph.h"
+#include "ops/access.h"
+#include "ops/checks.h"
+#include "ops/norm.h"
+#include "ops/paged.h"
+#include "tensor/quant/codec.h"
+
+namespace rlx {
+namespace {
+
+using access::Part;
+using paged::Sequences;
+
+// k and v of an append: f32[rows, kv_heads * head_dim].
+void infer_rows_of_cache(InferContext& c, int k, int v, const paged::KvDims& kv) {
+  const Dim rows = c.in(k).dim(0), columns(kv.heads * kv.head_dim);
+  for (int i : {k, v}) {
+    checks::plain(c, i, DType::f32, 2);
+    checks::has_columns(c, i, columns, "kv_heads * head_dim");
+    checks::has_rows(c, i, rows, "the rows of k");
+  }
+}
+
+void check_rope(InferContext& c, std::int32_t head_dim, std::int32_t rotary_dim, float magnitude) {
+  checks::attribute(c, "head_dim", head_dim, 1, INT32_MAX);
+  checks::attribute(c, "rotary_dim", rotary_dim, 2, head_dim);
+  if (rotary_dim % 2 != 0) c.fail("rotary_dim: expected an even number, found {}", rotary_dim);
+  if (!std::isfinite(magnitude)) c.fail("magnitude: expected a finite value, found {}", magnitude);
+}
+
+void check_attention(InferContext& c, const Attention& op, std::int64_t kv_heads) {
+  checks::attribute(c, "heads", op.heads, 1, INT32_MAX);
+  checks::attribute(c, "window", op.window, 0, INT32_MAX);
+  checks::attribute(c, "softcap", double{op.softcap}, 0, checks::kNoLimit);
+  if (!std::isfinite(op.scale)) c.fail("scale: expected a finite value, found {}", op.scale);
+  if (op.heads % kv_heads != 0) c.fail("heads: expected a multiple of the cache's {} KV heads, found {}", kv_heads, op.heads);
+}
+
+void rotate(double* head, const std::vector<double>& inv_freq, double position, const Rope& op) {
+  const auto pairs = static_cast<std::size_t>(op.rotary_dim / 2);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const double angle = position * inv_freq[i];
+    const double c = std::cos(angle) * double{op.magnitude}, s = std::sin(angle) * double{op.magnitude};
+    double& first = head[op.style == RopeStyle::half ? i : 2 * i];
+    double& second = head[op.style == RopeStyle::half ? i + pairs : 2 * i + 1];
+    const double x = first, y = second;
+    first = x * c - y * s;
+    second = x * s + y * c;
+  }
+}
+
+}  // namespace
+
+void Rope::infer(InferContext& c) const {
+  checks::operand_count(c, 3);
+  check_rope(c, head_dim, rotary_dim, magnitude);
+  checks::plain(c, 0, DType::f32, 2);
+  checks::multiple(c, 0, head_dim, "heads");
+  checks::vector(c, 1, DType::f32, rotary_dim / 2, "rotary_dim / 2");
+  checks::vector(c, 2, DType::i32, c.in(0).dim(0), "the rows of x");
+  c.out(c.in(0));
+}
+
+void Rope::reference(const KernelArgs& a) const {
+  const TensorView &x = a.in[0], &positions = a.in[2], &y = a.out[0];
+  const std::vector<double> inv_freq = access::load_rows(a.in[1], 0, 1);
+  std::vector<double> row(static_cast<std::size_t>(access::columns(x)));
+  const Part part = access::part_of(a, x.dims[0]);
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    access::load_row(x, r, row.data());
+    const auto position = static_cast<double>(access::load_int(positions, r));
+    for (std::size_t h = 0; h < row.size(); h += static_cast<std::size_t>(head_dim))
+      rotate(row.data() + h, inv_freq, position, *this);
+    access::store_row(y, r, row.data());
+  }
+}
+
+void KvAppend::infer(InferContext& c) const {
+  checks::operand_count(c, 7);
+  const paged::KvDims kv = paged::infer_cache(c, 0);
+  infer_rows_of_cache(c, 1, 2, kv);
+  paged::infer_sequences(c, 3);
+  c.out(c.in(0));
+}
+
+void KvAppend::reference(const KernelArgs& a) const {
+  const TensorView &cache = a.in[0], &k = a.in[1], &v = a.in[2];
+  const Sequences seqs(a, 3, cache, k.dims[0]);
+  const std::int64_t heads = cache.dims[0], d = cache.dims[1];
+  const EncodeRow encode = encoder(cache.dtype);
+  std::vector<double> row(static_cast<std::size_t>(heads * d));
+  std::vector<float> values(row.size());
+  const Part part = access::part_of(a, k.dims[0]);
+  for (std::int64_t b = 0; b < seqs.count(); ++b)
+    for (std::int64_t r = std::max(part.begin, seqs.begin(b)); r < std::min(part.end, seqs.end(b)); ++r)
+      for (const bool keys : {true, false}) {
+        access::load_row(keys ? k : v, r, row.data());
+        std::transform(row.begin(), row.end(), values.begin(), [](double x) { return static_cast<float>(x); });
+        for (std::int64_t h = 0; h < heads; ++h)
+          encode(values.data() + h * d, seqs.token(b, seqs.position(b, r), h, keys), d);
+      }
+}
+
+void RopeAppend::infer(InferContext& c) const {
+  checks::operand_count(c, norm ? 12 : 10, norm ? "with q_norm, k_norm" : "without norms");
+  check_rope(c, head_dim, rotary_dim, magnitude);
+  checks::attribute(c, "eps", double{eps}, 0, checks::kNoLimit);
+  const paged::KvDims kv = paged::infer_cache(c, 0);
+  if (kv.head_dim != head_dim) c.fail("head_dim: expected the cache's {}, found {}", kv.head_dim, head_dim);
+  infer_rows_of_cache(c, 2, 3, kv);
+  checks::plain(c, 1, DType::f32, 2);
+  checks::multiple(c, 1, head_dim, "heads");
+  checks::has_rows(c, 1, c.in(2).dim(0), "the rows of k");
+  paged::infer_sequences(c, 4);
+  checks::vector(c, 8, DType::f32, rotary_dim / 2, "rotary_dim / 2");
+  checks::vector(c, 9, DType::i32, c.in(1).dim(0), "the rows of q");
+  for (int i = 10; i < c.arity(); ++i) checks::vector(c, i, DType::f32, head_dim, "head_dim");
+  c.out(c.in(1));
+  c.out(c.in(0));
+}
+
+void RopeAppend::decompose(Body& b) const {
+  const RmsNorm head_norm{.eps = eps, .weight_offset = weight_offset, .group = head_dim};
+  const Rope rotate_heads{.head_dim = head_dim, .rotary_dim = rotary_dim, .style = style, .magnitude = magnitude};
+  Value q = b.in(1), k = b.in(2);
+  if (norm) {
+    q = b.b(head_norm, q, b.in(10));
+    k = b.b(head_norm, k, b.in(11));
+  }
+  q = b.b(rotate_heads, q, b.in(8), b.in(9));
+  k = b.b(rotate_heads, k, b.in(8), b.in(9));
+  b.ret({q, b.b(KvAppend{}, b.in(0), k, b.in(3), b.in(4), b.in(5), b.in(6), b.in(7))});
+}
+
+void Attention::infer(InferContext& c) const {
+  checks::operand_count(c, 6);
+  const paged::KvDims kv = paged::infer_cache(c, 1);
+  check_attention(c, *this, kv.heads);
+  checks::plain(c, 0, DType::f32, 2);
+  checks::has_columns(c, 0, heads * kv.head_dim, "heads * head_dim");
+  paged::infer_sequences(c, 2);
+  c.out(c.in(0));
+}
+
+namespace {
+
+// One query against the keys and values first..last of its sequence: softmax in two passes, all in double.
+struct HeadCache {
+  std::int64_t d;
+  std::vector<double> k, v;  // [tokens, d]
+};
+
+void attend(const Attention& op, const HeadCache& cache, const double* q, Part keys, double* out) {
+  std::vector<double> scores(static_cast<std::size_t>(keys.end - keys.begin));
+  double largest = -INFINITY;
+  for (std::int64_t t = keys.begin; t < keys.end; ++t) {
+    double dot = 0;
+    for (std::int64_t i = 0; i < cache.d; ++i) dot += q[i] * cache.k[static_cast<std::size_t>(t * cache.d + i)];
+    double score = dot * double{op.scale};
+    if (op.softcap > 0) score = double{op.softcap} * std::tanh(score / double{op.softcap});
+    scores[static_cast<std::size_t>(t - keys.begin)] = score;
+    largest = std::max(largest, score);
+  }
+  double total = 0;
+  for (double& s : scores) total += s = std::exp(s - largest);
+  std::fill(out, out + cache.d, 0.0);
+  for (std::int64_t t = keys.begin; t < keys.end; ++t) {
+    const double weight = scores[static_cast<std::size_t>(t - keys.begin)] / total;
+    for (std::int64_t i = 0; i < cache.d; ++i) out[i] += weight * cache.v[static_cast<std::size_t>(t * cache.d + i)];
+  }
+}
+
+}  // namespace
+
+void Attention::reference(const KernelArgs& a) const {
+  const TensorView &q = a.in[0], &cache = a.in[1], &y = a.out[0];
+  const Sequences seqs(a, 2, cache, q.dims[0]);
+  const std::int64_t kv_heads = cache.dims[0], d = cache.dims[1], group = heads / kv_heads;
+  std::vector<double> row(static_cast<std::size_t>(heads * d)), result(static_cast<std::size_t>(d));
+  const Part part = access::part_of(a, seqs.count() * kv_heads);
+  for (std::int64_t item = part.begin; item < part.end; ++item) {
+    const std::int64_t b = item / kv_heads, kv_head = item % kv_heads;
+    if (seqs.begin(b) == seqs.end(b)) continue;
+    const HeadCache head{d, seqs.load_head(b, kv_head, true), seqs.load_head(b, kv_head, false)};
+    for (std::int64_t r = seqs.begin(b); r < seqs.end(b); ++r) {
+      access::load_row(q, r, row.data());
+      const std::int64_t at = seqs.position(b, r);
+      const Part keys{window > 0 ? std::max<std::int64_t>(0, at - window + 1) : 0, at + 1};
+      for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        attend(*this, head, row.data() + h * d, keys, result.data());
+        for (std::int64_t i = 0; i < d; ++i) access::store(y, r, h * d + i, result[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+}
+
+}  // namespace rlx

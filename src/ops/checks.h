@@ -1,0 +1,50 @@
+// What the infer() of several ops checks. Messages say which operand and which two extents disagree.
+#pragma once
+
+#include <concepts>
+#include <string>
+
+#include "ir/infer.h"
+
+namespace rlx::checks {
+
+/// "[5, 64]": the dims of a shape.
+std::string dims_text(const Shape& shape);
+
+/// An operand and what messages call it: its name in the op's list, or another where optional operands shift the places.
+struct Operand {
+  Operand(int i) : index(i) {}  // NOLINT: operands are written as plain numbers
+  Operand(int i, std::string_view own_name) : index(i), name(own_name) {}
+  std::string_view called(const InferContext& c) const { return name.empty() ? c.operand(index) : name; }
+  int index;
+  std::string_view name;
+};
+
+/// Both sizes are equal: an Error now when they are known to differ, a check for later when that is open. `message()` makes
+/// the text without the op's name; it is called only when it is needed.
+template <std::invocable Message>
+void same(InferContext& c, Dim a, Dim b, Message message) {
+  if (a == b) return;
+  if ((a - b).is_constant()) c.fail_text(message());
+  c.equal(a, b, message());
+}
+
+/// Exactly this many operands; `why` names the attributes that ask for the optional ones.
+void operand_count(InferContext& c, int expected, std::string_view why = {});
+/// The operand is a tensor of this dtype and rank in the plain layout.
+void plain(InferContext& c, Operand o, DType dtype, int rank);
+/// The operand is a tensor [n, k] of a dtype that weights are stored in.
+void weight(InferContext& c, Operand o);
+/// The operand is a vector of n values of a dtype; `of` says what asks for n: "heads * head_dim".
+void vector(InferContext& c, Operand o, DType dtype, Dim n, std::string_view of);
+/// The operand has `n` columns (its last dim) or rows (its first); `of` says what asks for n.
+void has_columns(InferContext& c, Operand o, Dim n, std::string_view of);
+void has_rows(InferContext& c, Operand o, Dim n, std::string_view of);
+/// The last dim of the operand is a multiple of `of`; `why` says for what: "groups of 32".
+void multiple(InferContext& c, Operand o, std::int64_t of, std::string_view why);
+/// An attribute lies in [least, most].
+void attribute(InferContext& c, std::string_view name, double value, double least, double most);
+
+inline constexpr double kNoLimit = 3.4e38;  ///< the largest float, about: an attribute that may be anything finite
+
+}  // namespace rlx::checks

@@ -1,0 +1,94 @@
+#include "ops/matmul.h"
+
+#include "ir/graph.h"
+#include "ops/access.h"
+#include "ops/checks.h"
+#include "ops/elementwise.h"
+
+namespace rlx {
+namespace {
+
+// x [..., k] times the transpose of operand w [n, k].
+void infer_product(InferContext& c, int w) {
+  c.dtype(0, {DType::f32, DType::xq8, DType::bf16});
+  if (c.in(0).rank() < 1) c.fail("x: expected at least one dim, found {}", c.in(0).text());
+  checks::plain(c, 0, c.in(0).dtype, c.in(0).rank());
+  checks::weight(c, w);
+  checks::same(c, c.in(0).dim(-1), c.in(w).dim(1), [&] {
+    return fmt::format("x has {} columns but {} {} expects {}", c.in(0).dim(-1).text(), c.operand(w), checks::dims_text(c.in(w)),
+                       c.in(w).dim(1).text());
+  });
+}
+
+std::string_view operand_list(const Linear& op) {
+  if (op.bias && op.residual) return "x, w, bias, residual";
+  if (op.bias) return "x, w, bias";
+  return op.residual ? "x, w, residual" : "x, w";
+}
+
+void infer_residual(InferContext& c, int i, const Shape& y) {
+  checks::plain(c, {i, "residual"}, DType::f32, y.rank());
+  for (int axis = 0; axis < y.rank(); ++axis)
+    checks::same(c, c.in(i).dim(axis), y.dim(axis), [&] {
+      return fmt::format("residual {} must have the shape of the result {}", checks::dims_text(c.in(i)), checks::dims_text(y));
+    });
+}
+
+}  // namespace
+
+void Linear::infer(InferContext& c) const {
+  checks::operand_count(c, 2 + bias + residual, operand_list(*this));
+  infer_product(c, 1);
+  const Dim n = c.in(1).dim(0);
+  const Shape y = c.in(0).with(DType::f32).with_dim(-1, n);
+  if (bias) {
+    checks::plain(c, 2, DType::f32, 1);
+    checks::same(c, c.in(2).dim(0), n, [&] {
+      return fmt::format("bias has {} values but w {} gives {} columns", c.in(2).dim(0).text(), checks::dims_text(c.in(1)),
+                         n.text());
+    });
+  }
+  if (residual) infer_residual(c, residual_at(), y);
+  c.out(y);
+}
+
+void Linear::reference(const KernelArgs& a) const {
+  const TensorView &x = a.in[0], &w = a.in[1], &y = a.out[0];
+  const std::int64_t rows = access::row_count(x), k = access::columns(x);
+  const std::vector<double> xs = access::load_rows(x, 0, rows);
+  std::vector<double> weights(static_cast<std::size_t>(k));
+  const auto part = access::part_of(a, w.dims[0]);
+  for (std::int64_t j = part.begin; j < part.end; ++j) {
+    access::load_row(w, j, weights.data());
+    const double start = bias ? access::load(a.in[bias_at()], 0, j) : 0.0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const double* row = xs.data() + r * k;
+      double sum = 0;
+      for (std::int64_t i = 0; i < k; ++i) sum += row[i] * weights[static_cast<std::size_t>(i)];
+      double value = apply(act, sum + start);
+      if (residual) value += access::load(a.in[residual_at()], r, j);
+      access::store(y, r, j, value);
+    }
+  }
+}
+
+void GatedLinear::infer(InferContext& c) const {
+  checks::operand_count(c, 3);
+  infer_product(c, 1);
+  infer_product(c, 2);
+  const Shape &gate = c.in(1), &up = c.in(2);
+  if (gate.dtype != up.dtype || gate.layout != up.layout)
+    c.fail("gate {} and up {} must have one storage type and layout", gate.text(), up.text());
+  checks::same(c, gate.dim(0), up.dim(0), [&] {
+    return fmt::format("gate {} and up {} must have as many rows: {} and {} differ", checks::dims_text(gate),
+                       checks::dims_text(up), gate.dim(0).text(), up.dim(0).text());
+  });
+  c.out(c.in(0).with(DType::f32).with_dim(-1, gate.dim(0)));
+}
+
+void GatedLinear::decompose(Body& b) const {
+  const Value gate = b.b(Activation{.act = act}, b.b(Linear{}, b.in(0), b.in(1)));
+  b.ret({b.b(Mul{}, gate, b.b(Linear{}, b.in(0), b.in(2)))});
+}
+
+}  // namespace rlx

@@ -1,0 +1,96 @@
+#include "ops/quant.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ops/access.h"
+#include "ops/checks.h"
+#include "tensor/quant/codec.h"
+
+namespace rlx {
+namespace {
+
+constexpr std::int64_t kGroup = 32;
+
+// One group of 32 values: int8 values and their scale (QuantizeRows in quant.h).
+float quantize_group(const double* x, std::int8_t* q) {
+  double largest = 0;
+  bool finite = true;
+  for (std::int64_t i = 0; i < kGroup; ++i) {
+    finite = finite && std::isfinite(x[i]);
+    largest = std::fmax(largest, std::fabs(x[i]));
+  }
+  for (std::int64_t i = 0; i < kGroup; ++i)
+    q[i] = finite && largest > 0 ? static_cast<std::int8_t>(std::nearbyint(x[i] * 127.0 / largest)) : std::int8_t{0};
+  return finite ? static_cast<float>(largest / 127.0) : std::numeric_limits<float>::quiet_NaN();
+}
+
+bool plain_float(DType d) { return d == DType::f32 || d == DType::f16 || d == DType::bf16; }
+
+}  // namespace
+
+void QuantizeRows::infer(InferContext& c) const {
+  checks::operand_count(c, 1);
+  checks::plain(c, 0, DType::f32, 2);
+  checks::multiple(c, 0, kGroup, "int8 groups");
+  c.out(c.in(0).with(DType::xq8));
+}
+
+void QuantizeRows::reference(const KernelArgs& a) const {
+  const TensorView &x = a.in[0], &y = a.out[0];
+  const std::int64_t n = access::columns(x);
+  std::vector<double> row(static_cast<std::size_t>(n));
+  std::vector<std::int8_t> q(row.size());
+  std::vector<float> d(static_cast<std::size_t>(n / 32));
+  std::vector<std::int32_t> sums(static_cast<std::size_t>(n / 16));
+  const auto part = access::part_of(a, access::row_count(x));
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    access::load_row(x, r, row.data());
+    for (std::int64_t g = 0; g < n / kGroup; ++g)
+      d[static_cast<std::size_t>(g)] = quantize_group(row.data() + g * kGroup, q.data() + g * kGroup);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = 0;
+      for (std::size_t j = 0; j < 16; ++j) sums[i] += q[16 * i + j];
+    }
+    std::byte* to = access::row_pointer(y, r);
+    std::memcpy(to, q.data(), q.size());
+    std::memcpy(to + n, d.data(), d.size() * sizeof(float));
+    std::memcpy(to + n + n / 8, sums.data(), sums.size() * sizeof(std::int32_t));
+  }
+}
+
+void Pack::infer(InferContext& c) const {
+  checks::operand_count(c, 1);
+  checks::weight(c, 0);
+  const Shape& w = c.in(0);
+  if (w.layout != Layout::plain) c.fail("w: expected the plain layout, found {}", w.text());
+  const bool kept = w.dtype == dtype;
+  const bool from_float = plain_float(w.dtype) && (plain_float(dtype) || dtype == DType::q8_0);
+  const bool from_blocks = is_quantized(w.dtype) && dtype == DType::bf16;
+  if (!kept && !from_float && !from_blocks)
+    c.fail("dtype: {} can become {}, not {}", w.text(),
+           plain_float(w.dtype) ? std::string("f32, f16, bf16 or q8_0") : fmt::format("{} or bf16", rlx::name(w.dtype)),
+           rlx::name(dtype));
+  if (dtype == DType::q8_0) checks::multiple(c, 0, info(dtype).block_elements, "blocks of q8_0");
+  c.out(w.with(dtype).with(layout));
+}
+
+void Pack::reference(const KernelArgs& a) const {
+  const TensorView &w = a.in[0], &y = a.out[0];
+  const std::int64_t k = access::columns(w);
+  std::vector<float> row(static_cast<std::size_t>(k));
+  const auto part = access::part_of(a, access::row_count(w));
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    const std::byte* from = access::row_pointer(w, r);
+    std::byte* to = access::row_pointer(y, r);
+    if (w.dtype == y.dtype) {
+      std::memcpy(to, from, static_cast<std::size_t>(row_bytes(w.dtype, k)));
+      continue;
+    }
+    decoder(w.dtype)(from, row.data(), k);
+    encoder(y.dtype)(row.data(), to, k);
+  }
+}
+
+}  // namespace rlx
