@@ -13,7 +13,8 @@
 
 namespace rlx {
 
-/// Text from a file, fit for a message: quoted, at most 80 characters, everything but printable ASCII escaped.
+/// Text from a file, fit for a message: quoted, at most 80 characters, everything but printable
+/// ASCII escaped.
 inline std::string quote(std::string_view text, std::size_t limit = 80) {
   std::string out = "'";
   for (const char c : text.substr(0, limit)) {
@@ -28,17 +29,21 @@ inline std::string quote(std::string_view text, std::size_t limit = 80) {
   return out += '\'';
 }
 
-/// Throws Error with the form that all messages about a file's content have: "file: offset N: reason".
+/// Throws Error with the form that all messages about a file's content have: "file: offset N:
+/// reason".
 template <typename... Args>
-[[noreturn]] void fail_at(ErrorCode code, std::string_view file, std::uint64_t offset, fmt::format_string<Args...> text,
-                          Args&&... args) {
-  throw Error(code, fmt::format("{}: offset {}: {}", file, offset, fmt::format(text, std::forward<Args>(args)...)));
+[[noreturn]] void fail_at(ErrorCode code, std::string_view file, std::uint64_t offset,
+                          fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(code, fmt::format("{}: offset {}: {}", file, offset,
+                                fmt::format(text, std::forward<Args>(args)...)));
 }
 
-/// Little-endian cursor. `field` arguments name what is read, for the message when the file ends before it does.
+/// Little-endian cursor. `field` arguments name what is read, for the message when the file ends
+/// before it does.
 class ByteReader {
  public:
-  ByteReader(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+  ByteReader(std::span<const std::byte> bytes, std::string_view file)
+      : bytes_(bytes), file_(file) {}
 
   std::size_t offset() const { return offset_; }
   std::size_t left() const { return bytes_.size() - offset_; }
@@ -51,8 +56,10 @@ class ByteReader {
 
   /// Error at `offset`: the owner's name stands before the reason.
   template <typename... Args>
-  [[noreturn]] void fail(ErrorCode code, std::uint64_t offset, fmt::format_string<Args...> text, Args&&... args) const {
-    const std::string owner = kind_.empty() ? std::string() : fmt::format("{} {}: ", kind_, quote(name_));
+  [[noreturn]] void fail(ErrorCode code, std::uint64_t offset, fmt::format_string<Args...> text,
+                         Args&&... args) const {
+    const std::string owner =
+        kind_.empty() ? std::string() : fmt::format("{} {}: ", kind_, quote(name_));
     fail_at(code, file_, offset, "{}{}", owner, fmt::format(text, std::forward<Args>(args)...));
   }
 
@@ -77,15 +84,18 @@ class ByteReader {
     const std::size_t at = offset_;
     const auto size = number<std::uint64_t>(field);
     if (size > left())
-      fail(ErrorCode::format, at, "{}: length {}, but {} bytes are left in the file", field, size, left());
-    if (size > limit) fail(ErrorCode::format, at, "{}: length {}, expected at most {}", field, size, limit);
+      fail(ErrorCode::format, at, "{}: length {}, but {} bytes are left in the file", field, size,
+           left());
+    if (size > limit)
+      fail(ErrorCode::format, at, "{}: length {}, expected at most {}", field, size, limit);
     const auto content = take(size, field);
     return {reinterpret_cast<const char*>(content.data()), content.size()};
   }
 
  private:
   [[noreturn]] void too_short(std::string_view field, std::uint64_t size) const {
-    fail(ErrorCode::format, offset_, "{}: expected {} bytes, but {} bytes are left in the file", field, size, left());
+    fail(ErrorCode::format, offset_, "{}: expected {} bytes, but {} bytes are left in the file",
+         field, size, left());
   }
 
   std::span<const std::byte> bytes_;

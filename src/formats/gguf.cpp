@@ -11,8 +11,8 @@
 namespace rlx {
 namespace {
 
-// Limits of the format's description, and two of our own that keep the work on a hostile file small: the largest known
-// models have some 100 keys and 3,000 tensors_.
+// Limits of the format's description, and two of our own that keep the work on a hostile file
+// small: the largest known models have some 100 keys and 3,000 tensors_.
 constexpr std::uint64_t kMaxKeyBytes = 65535;
 constexpr std::uint64_t kMaxTensorNameBytes = 64;
 constexpr std::uint32_t kMaxDims = 4;
@@ -27,7 +27,8 @@ constexpr std::uint64_t kMinStringBytes = 8, kMinArrayBytes = 4 + 8;
 
 class Parser {
  public:
-  Parser(std::span<const std::byte> bytes, std::string_view path) : in_(bytes, path), bytes_(bytes) {}
+  Parser(std::span<const std::byte> bytes, std::string_view path)
+      : in_(bytes, path), bytes_(bytes) {}
 
   GgufContent parse() {
     header();
@@ -53,28 +54,36 @@ class Parser {
     const auto magic = in_.take(4, "magic");
     const std::string_view found(reinterpret_cast<const char*>(magic.data()), 4);
     if (found == "FUGG") big_endian();
-    if (found != "GGUF") in_.fail(ErrorCode::format, 0, "magic: expected 'GGUF', found {}", quote(found));
+    if (found != "GGUF")
+      in_.fail(ErrorCode::format, 0, "magic: expected 'GGUF', found {}", quote(found));
     content_.version = in_.number<std::uint32_t>("version");
-    if (const std::uint32_t swapped = __builtin_bswap32(content_.version); swapped >= 1 && swapped <= 3) big_endian();
+    if (const std::uint32_t swapped = __builtin_bswap32(content_.version);
+        swapped >= 1 && swapped <= 3)
+      big_endian();
     if (content_.version < 2 || content_.version > 3)
-      in_.fail(content_.version == 0 ? ErrorCode::format : ErrorCode::unsupported, 4, "version: expected 2 or 3, found {}", content_.version);
+      in_.fail(content_.version == 0 ? ErrorCode::format : ErrorCode::unsupported, 4,
+               "version: expected 2 or 3, found {}", content_.version);
     tensor_count_ = count("tensor count", kMinTensorBytes, kMaxTensors);
     key_count_ = count("key count", kMinKeyBytes, kMaxKeys);
     values_.reserve(key_count_);
   }
 
   [[noreturn]] void big_endian() const {
-    in_.fail(ErrorCode::unsupported, 4, "version: the file is big-endian; only little-endian files are supported");
+    in_.fail(ErrorCode::unsupported, 4,
+             "version: the file is big-endian; only little-endian files are supported");
   }
 
   // A count whose items need at least `item_bytes` each in the rest of the file.
-  std::uint64_t count(std::string_view field, std::uint64_t item_bytes, std::uint64_t limit = UINT64_MAX) {
+  std::uint64_t count(std::string_view field, std::uint64_t item_bytes,
+                      std::uint64_t limit = UINT64_MAX) {
     const std::size_t at = in_.offset();
     const auto n = in_.number<std::uint64_t>(field);
     if (n > in_.left() / item_bytes)
-      in_.fail(ErrorCode::format, at, "{}: {} items of at least {} bytes, but {} bytes are left in the file", field, n,
+      in_.fail(ErrorCode::format, at,
+               "{}: {} items of at least {} bytes, but {} bytes are left in the file", field, n,
                item_bytes, in_.left());
-    if (n > limit) in_.fail(ErrorCode::format, at, "{}: expected at most {}, found {}", field, limit, n);
+    if (n > limit)
+      in_.fail(ErrorCode::format, at, "{}: expected at most {}, found {}", field, limit, n);
     return n;
   }
 
@@ -122,7 +131,8 @@ class Parser {
   // Recursion ends at kMaxArrayDepth.
   void skip_elements(GgufType element, std::uint64_t n, int depth) {
     if (depth > kMaxArrayDepth)
-      in_.fail(ErrorCode::format, in_.offset(), "arrays are nested more than {} deep", kMaxArrayDepth);
+      in_.fail(ErrorCode::format, in_.offset(), "arrays are nested more than {} deep",
+               kMaxArrayDepth);
     if (element == GgufType::string) {
       for (std::uint64_t i = 0; i < n; ++i) in_.string("string of an array");
     } else if (element == GgufType::array) {
@@ -139,7 +149,8 @@ class Parser {
   }
 
   void check_bools(std::span<const std::byte> data, std::size_t at) const {
-    const auto bad = std::find_if(data.begin(), data.end(), [](std::byte b) { return b > std::byte{1}; });
+    const auto bad =
+        std::find_if(data.begin(), data.end(), [](std::byte b) { return b > std::byte{1}; });
     if (bad != data.end())
       in_.fail(ErrorCode::format, at + static_cast<std::size_t>(bad - data.begin()),
                "bool value: expected 0 or 1, found {}", static_cast<int>(*bad));
@@ -153,10 +164,11 @@ class Parser {
     content_.values_by_key.resize(values_.size());
     std::iota(content_.values_by_key.begin(), content_.values_by_key.end(), 0u);
     // Equal keys stay in file order, so that the message points at the second one.
-    std::sort(content_.values_by_key.begin(), content_.values_by_key.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const int order = values_[a].key.compare(values_[b].key);
-      return order != 0 ? order < 0 : a < b;
-    });
+    std::sort(content_.values_by_key.begin(), content_.values_by_key.end(),
+              [&](std::uint32_t a, std::uint32_t b) {
+                const int order = values_[a].key.compare(values_[b].key);
+                return order != 0 ? order < 0 : a < b;
+              });
     for (std::size_t i = 1; i < content_.values_by_key.size(); ++i) {
       const GgufValue& v = values_[content_.values_by_key[i]];
       if (v.key == values_[content_.values_by_key[i - 1]].key)
@@ -173,23 +185,27 @@ class Parser {
   void special_keys() {
     if (const GgufValue* v = find("general.alignment")) {
       if (v->type != GgufType::u32)
-        in_.fail(ErrorCode::format, offset_of(v->bytes.data()), "key 'general.alignment': expected type u32, found {}",
-                 name(v->type));
+        in_.fail(ErrorCode::format, offset_of(v->bytes.data()),
+                 "key 'general.alignment': expected type u32, found {}", name(v->type));
       std::memcpy(&content_.alignment, v->bytes.data(), sizeof content_.alignment);
-      // The format asks for a multiple of 8; ggml asks for a power of two as well, which files like 24 break.
+      // The format asks for a multiple of 8; ggml asks for a power of two as well, which files like
+      // 24 break.
       if (content_.alignment == 0 || content_.alignment % 8 != 0)
         in_.fail(ErrorCode::format, offset_of(v->bytes.data()),
-                 "key 'general.alignment': expected a multiple of 8 above 0, found {}", content_.alignment);
+                 "key 'general.alignment': expected a multiple of 8 above 0, found {}",
+                 content_.alignment);
     }
     if (const GgufValue* v = find("split.count")) {
       if (v->type != GgufType::u16)
-        in_.fail(ErrorCode::format, offset_of(v->bytes.data()), "key 'split.count': expected type u16, found {}",
-                 name(v->type));
+        in_.fail(ErrorCode::format, offset_of(v->bytes.data()),
+                 "key 'split.count': expected type u16, found {}", name(v->type));
       std::uint16_t parts = 0;
       std::memcpy(&parts, v->bytes.data(), sizeof parts);
       if (parts > 1)
         in_.fail(ErrorCode::unsupported, offset_of(v->bytes.data()),
-                 "key 'split.count': the model is split into {} files, which is not supported; join them into one", parts);
+                 "key 'split.count': the model is split into {} files, which is not supported; "
+                 "join them into one",
+                 parts);
     }
   }
 
@@ -202,7 +218,8 @@ class Parser {
     const std::size_t dims_at = in_.offset();
     const auto dims = in_.number<std::uint32_t>("number of dimensions");
     if (dims > kMaxDims)
-      in_.fail(ErrorCode::format, dims_at, "number of dimensions: expected at most {}, found {}", kMaxDims, dims);
+      in_.fail(ErrorCode::format, dims_at, "number of dimensions: expected at most {}, found {}",
+               kMaxDims, dims);
     std::array<std::uint64_t, kMaxDims> extents{};
     std::int64_t elements = 1;
     bool empty = false;
@@ -210,10 +227,13 @@ class Parser {
       const std::size_t at = in_.offset();
       extents[i] = in_.number<std::uint64_t>("dimension");
       const auto extent = checked_cast<std::int64_t>(extents[i]);
-      // An empty tensor is fine, but the other extents must make sense for whoever computes strides.
-      const auto product = extent ? checked_mul(elements, std::max<std::int64_t>(*extent, 1)) : std::nullopt;
+      // An empty tensor is fine, but the other extents must make sense for whoever computes
+      // strides.
+      const auto product =
+          extent ? checked_mul(elements, std::max<std::int64_t>(*extent, 1)) : std::nullopt;
       if (!product)
-        in_.fail(ErrorCode::format, at, "dimension {}: {}: the number of elements does not fit in 63 bits", i, extents[i]);
+        in_.fail(ErrorCode::format, at,
+                 "dimension {}: {}: the number of elements does not fit in 63 bits", i, extents[i]);
       elements = *product;
       empty = empty || *extent == 0;
     }
@@ -223,7 +243,8 @@ class Parser {
     const std::size_t at = in_.offset();
     place.offset = in_.number<std::uint64_t>("offset");
     if (place.offset % content_.alignment != 0)
-      in_.fail(ErrorCode::format, at, "offset: expected a multiple of the alignment {}, found {}", content_.alignment, place.offset);
+      in_.fail(ErrorCode::format, at, "offset: expected a multiple of the alignment {}, found {}",
+               content_.alignment, place.offset);
     t.name = tensor_name;
     t.shape.assign(std::reverse_iterator(extents.begin() + dims), extents.rend());
     tensors_.push_back(std::move(t));
@@ -239,27 +260,32 @@ class Parser {
     in_.fail(ErrorCode::unsupported, at, "type: block type {} ({}) is not supported", known, id);
   }
 
-  std::uint64_t data_bytes(DType dtype, std::uint64_t row, std::int64_t elements, std::size_t at) const {
+  std::uint64_t data_bytes(DType dtype, std::uint64_t row, std::int64_t elements,
+                           std::size_t at) const {
     const DTypeInfo& t = info(dtype);
     if (row % static_cast<std::uint64_t>(t.block_elements) != 0)
-      in_.fail(ErrorCode::format, at, "rows of {} elements: {} needs a multiple of {}", row, t.name, t.block_elements);
+      in_.fail(ErrorCode::format, at, "rows of {} elements: {} needs a multiple of {}", row, t.name,
+               t.block_elements);
     const auto bytes = checked_mul<std::int64_t>(elements / t.block_elements, t.block_bytes);
     if (!bytes)
-      in_.fail(ErrorCode::format, at, "{} elements of {}: the size in bytes does not fit in 63 bits", elements, t.name);
+      in_.fail(ErrorCode::format, at,
+               "{} elements of {}: the size in bytes does not fit in 63 bits", elements, t.name);
     return static_cast<std::uint64_t>(*bytes);
   }
 
   void index_tensors() {
     content_.tensors_by_name.resize(tensors_.size());
     std::iota(content_.tensors_by_name.begin(), content_.tensors_by_name.end(), 0u);
-    std::sort(content_.tensors_by_name.begin(), content_.tensors_by_name.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const int order = tensors_[a].name.compare(tensors_[b].name);
-      return order != 0 ? order < 0 : a < b;
-    });
+    std::sort(content_.tensors_by_name.begin(), content_.tensors_by_name.end(),
+              [&](std::uint32_t a, std::uint32_t b) {
+                const int order = tensors_[a].name.compare(tensors_[b].name);
+                return order != 0 ? order < 0 : a < b;
+              });
     for (std::size_t i = 1; i < content_.tensors_by_name.size(); ++i) {
       const std::uint32_t second = content_.tensors_by_name[i];
       if (tensors_[second].name == tensors_[content_.tensors_by_name[i - 1]].name)
-        in_.fail(ErrorCode::format, places_[second].info, "duplicate tensor name {}", quote(tensors_[second].name));
+        in_.fail(ErrorCode::format, places_[second].info, "duplicate tensor name {}",
+                 quote(tensors_[second].name));
     }
   }
 
@@ -272,22 +298,28 @@ class Parser {
       const auto begin = start ? checked_add(*start, place.offset) : std::nullopt;
       const auto end = begin ? checked_add(*begin, place.bytes) : std::nullopt;
       if (!end || *end > bytes_.size())
-        in_.fail(ErrorCode::format, place.info, "tensor {}: {} bytes at data offset {} end past the file: expected at least {} "
-                 "bytes, found {}", quote(tensors_[i].name), place.bytes, place.offset,
+        in_.fail(ErrorCode::format, place.info,
+                 "tensor {}: {} bytes at data offset {} end past the file: expected at least {} "
+                 "bytes, found {}",
+                 quote(tensors_[i].name), place.bytes, place.offset,
                  end ? fmt::format("{}", *end) : "2^64", bytes_.size());
-      tensors_[i].data = bytes_.subspan(static_cast<std::size_t>(*begin), static_cast<std::size_t>(place.bytes));
+      tensors_[i].data =
+          bytes_.subspan(static_cast<std::size_t>(*begin), static_cast<std::size_t>(place.bytes));
     }
     std::vector<std::uint32_t> order;
     order.reserve(tensors_.size());
     for (std::uint32_t i = 0; i < tensors_.size(); ++i)
       if (places_[i].bytes != 0) order.push_back(i);
-    std::sort(order.begin(), order.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return places_[a].offset < places_[b].offset; });
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return places_[a].offset < places_[b].offset;
+    });
     for (std::size_t i = 1; i < order.size(); ++i) {
       const Place &first = places_[order[i - 1]], &second = places_[order[i]];
       if (first.offset + first.bytes > second.offset)
-        in_.fail(ErrorCode::format, second.info, "tensor {}: its {} bytes at data offset {} overlap those of tensor {} "
-                 "({} bytes at {})", quote(tensors_[order[i]].name), second.bytes, second.offset,
+        in_.fail(ErrorCode::format, second.info,
+                 "tensor {}: its {} bytes at data offset {} overlap those of tensor {} "
+                 "({} bytes at {})",
+                 quote(tensors_[order[i]].name), second.bytes, second.offset,
                  quote(tensors_[order[i - 1]].name), first.bytes, first.offset);
     }
   }
@@ -350,9 +382,9 @@ const MappedFile& GgufFile::file() const {
 
 const GgufTensor* GgufFile::find(std::string_view name) const {
   const auto& order = impl_->tensors_by_name;
-  const auto at = std::lower_bound(order.begin(), order.end(), name, [&](std::uint32_t i, std::string_view wanted) {
-    return impl_->tensors[i].name < wanted;
-  });
+  const auto at = std::lower_bound(
+      order.begin(), order.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return impl_->tensors[i].name < wanted; });
   return at != order.end() && impl_->tensors[*at].name == name ? &impl_->tensors[*at] : nullptr;
 }
 

@@ -9,7 +9,8 @@
 
 namespace rlx {
 
-/// A metadata value: where its bytes lie. Scalars: the number; strings: the text; arrays: the elements as in the file.
+/// A metadata value: where its bytes lie. Scalars: the number; strings: the text; arrays: the
+/// elements as in the file.
 struct GgufValue {
   std::string_view key;
   GgufType type;
@@ -24,8 +25,8 @@ struct GgufContent {
   std::uint32_t alignment = 32;
   std::vector<GgufValue> values;
   std::vector<GgufTensor> tensors;
-  // Positions sorted by name. Not hash tables: names come from the file, and a chosen set of colliding names must not
-  // make opening quadratic.
+  // Positions sorted by name. Not hash tables: names come from the file, and a chosen set of
+  // colliding names must not make opening quadratic.
   std::vector<std::uint32_t> values_by_key, tensors_by_name;
 };
 

@@ -1,4 +1,5 @@
-// The typed getters of GgufFile. The parser has checked all lengths; here only types and ranges can be wrong.
+// The typed getters of GgufFile. The parser has checked all lengths; here only types and ranges can
+// be wrong.
 #include <algorithm>
 #include <cstring>
 
@@ -18,9 +19,17 @@ T load(const std::byte* p) {
 
 bool is_integer(GgufType type) {
   switch (type) {
-    case GgufType::u8: case GgufType::i8: case GgufType::u16: case GgufType::i16: case GgufType::u32: case GgufType::i32:
-    case GgufType::u64: case GgufType::i64: return true;
-    default: return false;
+    case GgufType::u8:
+    case GgufType::i8:
+    case GgufType::u16:
+    case GgufType::i16:
+    case GgufType::u32:
+    case GgufType::i32:
+    case GgufType::u64:
+    case GgufType::i64:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -29,14 +38,23 @@ bool is_floating(GgufType type) { return type == GgufType::f32 || type == GgufTy
 // The integer or bool at p; nothing when it is above the range of int64.
 std::optional<std::int64_t> load_int(GgufType type, const std::byte* p) {
   switch (type) {
-    case GgufType::u8: case GgufType::boolean: return load<std::uint8_t>(p);
-    case GgufType::i8: return load<std::int8_t>(p);
-    case GgufType::u16: return load<std::uint16_t>(p);
-    case GgufType::i16: return load<std::int16_t>(p);
-    case GgufType::u32: return load<std::uint32_t>(p);
-    case GgufType::i32: return load<std::int32_t>(p);
-    case GgufType::i64: return load<std::int64_t>(p);
-    default: return checked_cast<std::int64_t>(load<std::uint64_t>(p));
+    case GgufType::u8:
+    case GgufType::boolean:
+      return load<std::uint8_t>(p);
+    case GgufType::i8:
+      return load<std::int8_t>(p);
+    case GgufType::u16:
+      return load<std::uint16_t>(p);
+    case GgufType::i16:
+      return load<std::int16_t>(p);
+    case GgufType::u32:
+      return load<std::uint32_t>(p);
+    case GgufType::i32:
+      return load<std::int32_t>(p);
+    case GgufType::i64:
+      return load<std::int64_t>(p);
+    default:
+      return checked_cast<std::int64_t>(load<std::uint64_t>(p));
   }
 }
 
@@ -49,13 +67,15 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-[[noreturn]] void wrong_type(const std::string& path, const GgufValue& v, std::string_view expected) {
-  fail(ErrorCode::format, "{}: key {}: expected {}, found {}", path, quote(v.key), expected, type_text(v));
+[[noreturn]] void wrong_type(const std::string& path, const GgufValue& v,
+                             std::string_view expected) {
+  fail(ErrorCode::format, "{}: key {}: expected {}, found {}", path, quote(v.key), expected,
+       type_text(v));
 }
 
 [[noreturn]] void out_of_range(const std::string& path, const GgufValue& v, const std::byte* p) {
-  fail(ErrorCode::format, "{}: key {}: {} is above the largest integer, 2^63 - 1", path, quote(v.key),
-       load<std::uint64_t>(p));
+  fail(ErrorCode::format, "{}: key {}: {} is above the largest integer, 2^63 - 1", path,
+       quote(v.key), load<std::uint64_t>(p));
 }
 
 std::string printable(const GgufValue& v) {
@@ -71,8 +91,9 @@ std::string printable(const GgufValue& v) {
 }  // namespace
 
 const GgufValue* GgufFile::Impl::find_value(std::string_view key) const {
-  const auto at = std::lower_bound(values_by_key.begin(), values_by_key.end(), key,
-                                   [&](std::uint32_t i, std::string_view wanted) { return values[i].key < wanted; });
+  const auto at = std::lower_bound(
+      values_by_key.begin(), values_by_key.end(), key,
+      [&](std::uint32_t i, std::string_view wanted) { return values[i].key < wanted; });
   return at != values_by_key.end() && values[*at].key == key ? &values[*at] : nullptr;
 }
 
@@ -111,7 +132,8 @@ std::optional<std::string_view> GgufFile::get_string(std::string_view key) const
 std::optional<std::vector<std::string_view>> GgufFile::get_strings(std::string_view key) const {
   const GgufValue* v = impl_->find_value(key);
   if (v == nullptr) return std::nullopt;
-  if (v->type != GgufType::array || v->element != GgufType::string) wrong_type(impl_->path, *v, "array of string");
+  if (v->type != GgufType::array || v->element != GgufType::string)
+    wrong_type(impl_->path, *v, "array of string");
   std::vector<std::string_view> out;
   out.reserve(v->count);
   ByteReader in(v->bytes, impl_->path);
@@ -122,11 +144,13 @@ std::optional<std::vector<std::string_view>> GgufFile::get_strings(std::string_v
 std::optional<std::vector<float>> GgufFile::get_floats(std::string_view key) const {
   const GgufValue* v = impl_->find_value(key);
   if (v == nullptr) return std::nullopt;
-  if (v->type != GgufType::array || !is_floating(v->element)) wrong_type(impl_->path, *v, "array of f32 or f64");
+  if (v->type != GgufType::array || !is_floating(v->element))
+    wrong_type(impl_->path, *v, "array of f32 or f64");
   std::vector<float> out(v->count);
   for (std::uint64_t i = 0; i < v->count; ++i)
-    out[i] = v->element == GgufType::f32 ? load<float>(v->bytes.data() + 4 * i)
-                                         : static_cast<float>(load<double>(v->bytes.data() + 8 * i));
+    out[i] = v->element == GgufType::f32
+                 ? load<float>(v->bytes.data() + 4 * i)
+                 : static_cast<float>(load<double>(v->bytes.data() + 8 * i));
   return out;
 }
 
@@ -155,7 +179,8 @@ std::optional<std::span<const std::byte>> GgufFile::get_raw(std::string_view key
 std::vector<GgufFile::Entry> GgufFile::metadata() const {
   std::vector<Entry> out;
   out.reserve(impl_->values.size());
-  for (const GgufValue& v : impl_->values) out.push_back({std::string(v.key), v.type, v.element, printable(v)});
+  for (const GgufValue& v : impl_->values)
+    out.push_back({std::string(v.key), v.type, v.element, printable(v)});
   return out;
 }
 

@@ -16,7 +16,8 @@ void append_utf8(std::string& out, std::uint32_t code) {
   } else if (code < 0x10000) {
     put(0xe0 | code >> 12), put(0x80 | (code >> 6 & 0x3f)), put(0x80 | (code & 0x3f));
   } else {
-    put(0xf0 | code >> 18), put(0x80 | (code >> 12 & 0x3f)), put(0x80 | (code >> 6 & 0x3f)), put(0x80 | (code & 0x3f));
+    put(0xf0 | code >> 18), put(0x80 | (code >> 12 & 0x3f)), put(0x80 | (code >> 6 & 0x3f)),
+        put(0x80 | (code & 0x3f));
   }
 }
 
@@ -66,7 +67,8 @@ std::string JsonCursor::string(std::string_view what) {
   while (true) {
     // Plain characters are most of the text: take them in one go.
     std::size_t end = pos_;
-    while (end < text_.size() && text_[end] >= 0x20 && text_[end] != '"' && text_[end] != '\\') ++end;
+    while (end < text_.size() && text_[end] >= 0x20 && text_[end] != '"' && text_[end] != '\\')
+      ++end;
     out.append(text_, pos_, end - pos_);
     pos_ = end;
     if (at_end()) unexpected("'\"' at the end of a string");
@@ -146,12 +148,14 @@ std::uint64_t JsonCursor::unsigned_integer(std::string_view what) {
   std::uint64_t value = 0;
   for (; is_digit(peek()); ++pos_) {
     const auto tens = checked_mul<std::uint64_t>(value, 10);
-    const auto next = tens ? checked_add(*tens, static_cast<std::uint64_t>(peek() - '0')) : std::nullopt;
+    const auto next =
+        tens ? checked_add(*tens, static_cast<std::uint64_t>(peek() - '0')) : std::nullopt;
     if (!next) fail(at, "JSON: {}: the number does not fit in 64 bits", what);
     value = *next;
   }
   if (zero && offset() > at + 1) fail(at, "JSON: {}: a number with a leading 0", what);
-  if (peek() == '.' || peek() == 'e' || peek() == 'E') fail(at, "JSON: expected {}, found a number with a fraction", what);
+  if (peek() == '.' || peek() == 'e' || peek() == 'E')
+    fail(at, "JSON: expected {}, found a number with a fraction", what);
   return value;
 }
 
@@ -182,10 +186,15 @@ void JsonCursor::number() {
 void JsonCursor::skip_value() {
   skip_space();
   switch (peek()) {
-    case '{': return object("an object", [&](const std::string&, std::uint64_t) { skip_value(); });
-    case '[': return array("an array", [&] { skip_value(); });
-    case '"': string("a string"); return;
-    default: break;
+    case '{':
+      return object("an object", [&](const std::string&, std::uint64_t) { skip_value(); });
+    case '[':
+      return array("an array", [&] { skip_value(); });
+    case '"':
+      string("a string");
+      return;
+    default:
+      break;
   }
   for (const std::string_view word : {"true", "false", "null"})
     if (text_.substr(pos_, word.size()) == word) {

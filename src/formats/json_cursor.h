@@ -1,5 +1,6 @@
-// A strict JSON reader for headers that files of unknown origin carry: a cursor, not a tree, so that nothing is built that
-// the caller did not ask for; it knows the offset of every fault and never recurses deeper than kMaxDepth.
+// A strict JSON reader for headers that files of unknown origin carry: a cursor, not a tree, so
+// that nothing is built that the caller did not ask for; it knows the offset of every fault and
+// never recurses deeper than kMaxDepth.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +11,29 @@
 
 namespace rlx {
 
-/// Reads RFC 8259 JSON. Errors: format ("file: offset N: reason"; N counts from the start of the file).
+/// Reads RFC 8259 JSON. Errors: format ("file: offset N: reason"; N counts from the start of the
+/// file).
 class JsonCursor {
  public:
   static constexpr int kMaxDepth = 32;
 
   /// `base` is the offset of `text` in the file.
-  JsonCursor(std::string_view text, std::uint64_t base, std::string_view file) : text_(text), base_(base), file_(file) {}
+  JsonCursor(std::string_view text, std::uint64_t base, std::string_view file)
+      : text_(text), base_(base), file_(file) {}
 
-  /// Calls member(key, offset of the key) for each member; it must consume the value. Keys are unescaped; whether two may
-  /// be equal is the caller's business.
+  /// Calls member(key, offset of the key) for each member; it must consume the value. Keys are
+  /// unescaped; whether two may be equal is the caller's business.
   template <typename F>
   void object(std::string_view what, F&& member) {
     open('{', what);
-    if (!close('}')) do {
-        skip_space();
-        const std::uint64_t at = offset();
+    if (!close('}')) {
+      do {
+        const std::uint64_t at = next_offset();
         std::string key = string("key");
         expect(':', "':' after a key");
         member(std::move(key), at);
       } while (!end('}'));
+    }
     --depth_;
   }
 
@@ -37,8 +41,10 @@ class JsonCursor {
   template <typename F>
   void array(std::string_view what, F&& element) {
     open('[', what);
-    if (!close(']')) do element();
+    if (!close(']')) {
+      do element();
       while (!end(']'));
+    }
     --depth_;
   }
 
@@ -54,7 +60,8 @@ class JsonCursor {
   }
 
   template <typename... Args>
-  [[noreturn]] void fail(std::uint64_t offset, fmt::format_string<Args...> text, Args&&... args) const {
+  [[noreturn]] void fail(std::uint64_t offset, fmt::format_string<Args...> text,
+                         Args&&... args) const {
     fail_at(ErrorCode::format, file_, offset, text, std::forward<Args>(args)...);
   }
 

@@ -20,12 +20,17 @@ struct TypeName {
   std::optional<DType> dtype;  // nothing: known but not supported
 };
 constexpr TypeName kTypes[] = {
-    {"F64", DType::f64},        {"F32", DType::f32},        {"F16", DType::f16},        {"BF16", DType::bf16},
-    {"I64", DType::i64},        {"I32", DType::i32},        {"I16", DType::i16},        {"I8", DType::i8},
-    {"U64", DType::u64},        {"U32", DType::u32},        {"U16", DType::u16},        {"U8", DType::u8},
-    {"BOOL", DType::boolean},   {"F8_E4M3", std::nullopt},  {"F8_E5M2", std::nullopt},  {"F8_E8M0", std::nullopt},
-    {"F8_E4M3FNUZ", std::nullopt}, {"F8_E5M2FNUZ", std::nullopt}, {"F6_E2M3", std::nullopt}, {"F6_E3M2", std::nullopt},
-    {"F4", std::nullopt},       {"C64", std::nullopt},
+    {"F64", DType::f64},           {"F32", DType::f32},
+    {"F16", DType::f16},           {"BF16", DType::bf16},
+    {"I64", DType::i64},           {"I32", DType::i32},
+    {"I16", DType::i16},           {"I8", DType::i8},
+    {"U64", DType::u64},           {"U32", DType::u32},
+    {"U16", DType::u16},           {"U8", DType::u8},
+    {"BOOL", DType::boolean},      {"F8_E4M3", std::nullopt},
+    {"F8_E5M2", std::nullopt},     {"F8_E8M0", std::nullopt},
+    {"F8_E4M3FNUZ", std::nullopt}, {"F8_E5M2FNUZ", std::nullopt},
+    {"F6_E2M3", std::nullopt},     {"F6_E3M2", std::nullopt},
+    {"F4", std::nullopt},          {"C64", std::nullopt},
 };
 
 // A tensor's record in the header; offsets count from the start of the data.
@@ -49,9 +54,11 @@ class Parser {
     ByteReader in(bytes_, file_);
     const auto header_bytes = in.number<std::uint64_t>("header length");
     if (header_bytes > kMaxHeaderBytes)
-      in.fail(ErrorCode::format, 0, "header length: expected at most {} bytes, found {}", kMaxHeaderBytes, header_bytes);
+      in.fail(ErrorCode::format, 0, "header length: expected at most {} bytes, found {}",
+              kMaxHeaderBytes, header_bytes);
     if (header_bytes > in.left())
-      in.fail(ErrorCode::format, 0, "header length {}: expected at least {} bytes in the file, found {}", header_bytes,
+      in.fail(ErrorCode::format, 0,
+              "header length {}: expected at least {} bytes in the file, found {}", header_bytes,
               header_bytes + 8, bytes_.size());
     const auto header = in.take(header_bytes, "header");
     data_ = bytes_.subspan(in.offset());
@@ -85,25 +92,30 @@ class Parser {
     Record r;
     r.name = std::move(tensor_name);
     r.at = at;
-    json_->object("an object that describes a tensor", [&](const std::string& field, std::uint64_t field_at) {
-      const auto once = [&](bool seen) {
-        if (seen) json_->fail(field_at, "tensor {}: duplicate field {}", quote(r.name), quote(field));
-      };
-      if (field == "dtype") {
-        once(r.dtype.has_value());
-        r.dtype = read_dtype(r);
-      } else if (field == "shape") {
-        once(r.shape.has_value());
-        r.shape = read_shape(r);
-      } else if (field == "data_offsets") {
-        once(r.range.has_value());
-        r.range = read_range(r);
-      } else {
-        json_->skip_value();  // the reference reader ignores fields that it does not know
-      }
-    });
+    json_->object(
+        "an object that describes a tensor", [&](const std::string& field, std::uint64_t field_at) {
+          const auto once = [&](bool seen) {
+            if (seen)
+              json_->fail(field_at, "tensor {}: duplicate field {}", quote(r.name), quote(field));
+          };
+          if (field == "dtype") {
+            once(r.dtype.has_value());
+            r.dtype = read_dtype(r);
+          } else if (field == "shape") {
+            once(r.shape.has_value());
+            r.shape = read_shape(r);
+          } else if (field == "data_offsets") {
+            once(r.range.has_value());
+            r.range = read_range(r);
+          } else {
+            json_->skip_value();  // the reference reader ignores fields that it does not know
+          }
+        });
     if (!r.dtype || !r.shape || !r.range)
-      json_->fail(at, "tensor {}: {} is missing", quote(r.name), !r.dtype ? "dtype" : !r.shape ? "shape" : "data_offsets");
+      json_->fail(at, "tensor {}: {} is missing", quote(r.name),
+                  !r.dtype   ? "dtype"
+                  : !r.shape ? "shape"
+                             : "data_offsets");
     records_.push_back(std::move(r));
   }
 
@@ -113,7 +125,8 @@ class Parser {
     for (const TypeName& row : kTypes) {
       if (row.name != text) continue;
       if (row.dtype) return *row.dtype;
-      fail_at(ErrorCode::unsupported, file_, at, "tensor {}: element type {} is not supported", quote(r.name), text);
+      fail_at(ErrorCode::unsupported, file_, at, "tensor {}: element type {} is not supported",
+              quote(r.name), text);
     }
     json_->fail(at, "tensor {}: unknown dtype {}", quote(r.name), quote(text));
   }
@@ -124,7 +137,8 @@ class Parser {
       const std::uint64_t at = json_->next_offset();
       const auto dim = checked_cast<std::int64_t>(json_->unsigned_integer("an integer of a shape"));
       if (!dim) json_->fail(at, "tensor {}: a dimension does not fit in 63 bits", quote(r.name));
-      if (shape.size() == kMaxDims) json_->fail(at, "tensor {}: more than {} dimensions", quote(r.name), kMaxDims);
+      if (shape.size() == kMaxDims)
+        json_->fail(at, "tensor {}: more than {} dimensions", quote(r.name), kMaxDims);
       shape.push_back(*dim);
     });
     return shape;
@@ -139,9 +153,11 @@ class Parser {
       if (n < 2) ends[n] = value;
       ++n;
     });
-    if (n != 2) json_->fail(at, "tensor {}: data_offsets: expected 2 numbers, found {}", quote(r.name), n);
+    if (n != 2)
+      json_->fail(at, "tensor {}: data_offsets: expected 2 numbers, found {}", quote(r.name), n);
     if (ends[0] > ends[1])
-      json_->fail(at, "tensor {}: data_offsets: the begin {} is behind the end {}", quote(r.name), ends[0], ends[1]);
+      json_->fail(at, "tensor {}: data_offsets: the begin {} is behind the end {}", quote(r.name),
+                  ends[0], ends[1]);
     return {ends[0], ends[1]};
   }
 
@@ -150,11 +166,13 @@ class Parser {
     std::optional<std::int64_t> product = info(*r.dtype).block_bytes;
     bool empty = false;
     for (const std::int64_t dim : *r.shape) {
-      // An empty tensor is fine, but the other extents must make sense for whoever computes strides.
+      // An empty tensor is fine, but the other extents must make sense for whoever computes
+      // strides.
       if (product) product = checked_mul(*product, std::max<std::int64_t>(dim, 1));
       empty = empty || dim == 0;
     }
-    if (!product) json_->fail(r.at, "tensor {}: the size of its shape does not fit in 63 bits", quote(r.name));
+    if (!product)
+      json_->fail(r.at, "tensor {}: the size of its shape does not fit in 63 bits", quote(r.name));
     return empty ? 0 : static_cast<std::uint64_t>(*product);
   }
 
@@ -168,27 +186,33 @@ class Parser {
     });
     for (std::size_t i = 1; i < order.size(); ++i)
       if (records_[order[i]].name == records_[order[i - 1]].name)
-        json_->fail(records_[order[i]].at, "duplicate tensor name {}", quote(records_[order[i]].name));
+        json_->fail(records_[order[i]].at, "duplicate tensor name {}",
+                    quote(records_[order[i]].name));
   }
 
-  // The ranges, in order, cover the data from its first byte to its last, without holes or overlaps.
+  // The ranges, in order, cover the data from its first byte to its last, without holes or
+  // overlaps.
   void place_tensors() {
-    std::sort(records_.begin(), records_.end(),
-              [](const Record& a, const Record& b) { return *a.range != *b.range ? *a.range < *b.range : a.at < b.at; });
+    std::sort(records_.begin(), records_.end(), [](const Record& a, const Record& b) {
+      return *a.range != *b.range ? *a.range < *b.range : a.at < b.at;
+    });
     tensors.reserve(records_.size());
     std::uint64_t covered = 0;
     for (Record& r : records_) {
       const auto [begin, end] = *r.range;
       const std::uint64_t needed = needed_bytes(r);
       if (end - begin != needed)
-        json_->fail(r.at, "tensor {}: shape and dtype need {} bytes, data_offsets [{}, {}] hold {}", quote(r.name), needed,
-                    begin, end, end - begin);
+        json_->fail(r.at, "tensor {}: shape and dtype need {} bytes, data_offsets [{}, {}] hold {}",
+                    quote(r.name), needed, begin, end, end - begin);
       if (begin != covered)
-        json_->fail(r.at, "tensor {}: data_offsets [{}, {}] {} the data before them, which ends at {}", quote(r.name), begin,
-                    end, begin < covered ? "overlap" : "leave a hole behind", covered);
+        json_->fail(r.at,
+                    "tensor {}: data_offsets [{}, {}] {} the data before them, which ends at {}",
+                    quote(r.name), begin, end, begin < covered ? "overlap" : "leave a hole behind",
+                    covered);
       covered = end;
       if (end > data_.size()) too_short(r);
-      const auto range = data_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(needed));
+      const auto range =
+          data_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(needed));
       tensors.push_back({std::move(r.name), *r.dtype, std::move(*r.shape), range});
     }
     if (covered != data_.size())
@@ -200,8 +224,9 @@ class Parser {
   [[noreturn]] void too_short(const Record& r) const {
     const std::uint64_t head = bytes_.size() - data_.size();
     const auto last = checked_add(head, records_.back().range->second);
-    json_->fail(r.at, "tensor {}: its data end past the file: expected {} bytes in the file, found {}", quote(r.name),
-                last ? fmt::format("{}", *last) : "above 2^64", bytes_.size());
+    json_->fail(r.at,
+                "tensor {}: its data end past the file: expected {} bytes in the file, found {}",
+                quote(r.name), last ? fmt::format("{}", *last) : "above 2^64", bytes_.size());
   }
 
   void index_names() {
@@ -259,7 +284,9 @@ SafetensorsFile::~SafetensorsFile() = default;
 
 const std::string& SafetensorsFile::path() const { return impl_->path; }
 std::span<const SafetensorsTensor> SafetensorsFile::tensors() const { return impl_->tensors; }
-const std::map<std::string, std::string>& SafetensorsFile::metadata() const { return impl_->metadata; }
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+  return impl_->metadata;
+}
 
 const MappedFile& SafetensorsFile::file() const {
   RLX_CHECK(impl_->mapped.has_value(), "a SafetensorsFile made from bytes has no file");
@@ -268,9 +295,9 @@ const MappedFile& SafetensorsFile::file() const {
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
   const auto& order = impl_->by_name;
-  const auto at = std::lower_bound(order.begin(), order.end(), name, [&](std::uint32_t i, std::string_view wanted) {
-    return impl_->tensors[i].name < wanted;
-  });
+  const auto at = std::lower_bound(
+      order.begin(), order.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return impl_->tensors[i].name < wanted; });
   return at != order.end() && impl_->tensors[*at].name == name ? &impl_->tensors[*at] : nullptr;
 }
 

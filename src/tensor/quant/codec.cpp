@@ -24,18 +24,12 @@ struct Row {
 };
 
 constexpr Row kBlockFormats[] = {
-    {DType::q4_0, decode_q4_0, encode_q4_0},
-    {DType::q4_1, decode_q4_1, encode_q4_1},
-    {DType::q5_0, decode_q5_0, encode_q5_0},
-    {DType::q5_1, decode_q5_1, encode_q5_1},
-    {DType::q8_0, decode_q8_0, encode_q8_0},
-    {DType::q2_K, decode_q2_k, nullptr},
-    {DType::q3_K, decode_q3_k, nullptr},
-    {DType::q4_K, decode_q4_k, encode_q4_k},
-    {DType::q5_K, decode_q5_k, nullptr},
-    {DType::q6_K, decode_q6_k, encode_q6_k},
-    {DType::iq4_nl, decode_iq4_nl, nullptr},
-    {DType::xq8, decode_xq8, encode_xq8},
+    {DType::q4_0, decode_q4_0, encode_q4_0}, {DType::q4_1, decode_q4_1, encode_q4_1},
+    {DType::q5_0, decode_q5_0, encode_q5_0}, {DType::q5_1, decode_q5_1, encode_q5_1},
+    {DType::q8_0, decode_q8_0, encode_q8_0}, {DType::q2_K, decode_q2_k, nullptr},
+    {DType::q3_K, decode_q3_k, nullptr},     {DType::q4_K, decode_q4_k, encode_q4_k},
+    {DType::q5_K, decode_q5_k, nullptr},     {DType::q6_K, decode_q6_k, encode_q6_k},
+    {DType::iq4_nl, decode_iq4_nl, nullptr}, {DType::xq8, decode_xq8, encode_xq8},
 };
 
 const Row* find(DType dtype) {

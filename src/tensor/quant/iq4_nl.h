@@ -1,5 +1,6 @@
-// iq4_nl: 32 values in 18 bytes. value = d * table[q], a fixed table of 16 uneven steps; nibbles lie as in q4_0.
-// https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_iq4_nl, kvalues_iq4nl)
+// iq4_nl: 32 values in 18 bytes. value = d * table[q], a fixed table of 16 uneven steps; nibbles
+// lie as in q4_0. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_iq4_nl,
+// kvalues_iq4nl)
 #pragma once
 
 #include "tensor/quant/codec.h"

@@ -1,6 +1,7 @@
-// The eight pairs of 6-bit scale and minimum that q4_K and q5_K pack into 12 bytes: pairs 0 to 3 are the low six bits of
-// bytes 0..3 and 4..7; pairs 4 to 7 have their low four bits in the nibbles of bytes 8..11 and their top two in the top of
-// bytes 0..3 and 4..7. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q4_K)
+// The eight pairs of 6-bit scale and minimum that q4_K and q5_K pack into 12 bytes: pairs 0 to 3
+// are the low six bits of bytes 0..3 and 4..7; pairs 4 to 7 have their low four bits in the nibbles
+// of bytes 8..11 and their top two in the top of bytes 0..3 and 4..7.
+// https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q4_K)
 #pragma once
 
 #include <cstdint>

@@ -10,11 +10,13 @@ void decode_q3_k(const std::byte* in, float* out, std::int64_t n) {
     const float d = f16_to_f32(b.d);
     float scales[16];
     for (int s = 0; s < 16; ++s) {
-      const int low = b.scales[s % 8] >> (s / 8 * 4) & 15, top = b.scales[8 + s % 4] >> (s / 4 * 2) & 3;
+      const int low = b.scales[s % 8] >> (s / 8 * 4) & 15,
+                top = b.scales[8 + s % 4] >> (s / 4 * 2) & 3;
       scales[s] = d * static_cast<float>((low | top << 4) - 32);
     }
     for (int j = 0; j < 256; ++j) {
-      const int low = b.q[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3, top = b.high[j % 32] >> (j / 32) & 1;
+      const int low = b.q[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3,
+                top = b.high[j % 32] >> (j / 32) & 1;
       out[j] = scales[j / 16] * static_cast<float>((low | top << 2) - 4);
     }
   }

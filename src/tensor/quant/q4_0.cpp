@@ -13,12 +13,15 @@ BlockQ4_0 encode_block(const float* x) {
     b.d = kF16NaN;
     return b;
   }
-  // The value of largest magnitude, with its sign, becomes -8: the end of the range that has one step more.
-  const float largest = *std::max_element(x, x + 32, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
+  // The value of largest magnitude, with its sign, becomes -8: the end of the range that has one
+  // step more.
+  const float largest =
+      *std::max_element(x, x + 32, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
   const float d = largest / -8.0f, inverse = inverse_or_zero(d);
   b.d = f32_to_f16(d);
   const auto quantize = [&](float v) { return std::min(15, static_cast<int>(v * inverse + 8.5f)); };
-  for (int j = 0; j < 16; ++j) b.q[j] = static_cast<std::uint8_t>(quantize(x[j]) | quantize(x[j + 16]) << 4);
+  for (int j = 0; j < 16; ++j)
+    b.q[j] = static_cast<std::uint8_t>(quantize(x[j]) | quantize(x[j + 16]) << 4);
   return b;
 }
 

@@ -17,8 +17,11 @@ BlockQ4_1 encode_block(const float* x) {
   const float m = *low, d = (*high - m) / 15.0f, inverse = inverse_or_zero(d);
   b.d = f32_to_f16(d);
   b.m = f32_to_f16(m);
-  const auto quantize = [&](float v) { return std::min(15, static_cast<int>((v - m) * inverse + 0.5f)); };
-  for (int j = 0; j < 16; ++j) b.q[j] = static_cast<std::uint8_t>(quantize(x[j]) | quantize(x[j + 16]) << 4);
+  const auto quantize = [&](float v) {
+    return std::min(15, static_cast<int>((v - m) * inverse + 0.5f));
+  };
+  for (int j = 0; j < 16; ++j)
+    b.q[j] = static_cast<std::uint8_t>(quantize(x[j]) | quantize(x[j + 16]) << 4);
   return b;
 }
 

@@ -1,5 +1,6 @@
-// q4_1: 32 values in 20 bytes. value = q * d + m, q in 0..15. Byte j holds value j in its low bits and value j + 16 in its
-// high bits. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q4_1)
+// q4_1: 32 values in 20 bytes. value = q * d + m, q in 0..15. Byte j holds value j in its low bits
+// and value j + 16 in its high bits. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h
+// (block_q4_1)
 #pragma once
 
 #include "tensor/quant/codec.h"

@@ -1,6 +1,7 @@
-// q4_K: 256 values in 144 bytes. value = d * scale * q - dmin * min, q in 0..15, scale and min (6 bits) per 32 values. For
-// each 64 values, byte j of their 32 holds value j in its low bits and value j + 32 in its high bits.
-// https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q4_K)
+// q4_K: 256 values in 144 bytes. value = d * scale * q - dmin * min, q in 0..15, scale and min (6
+// bits) per 32 values. For each 64 values, byte j of their 32 holds value j in its low bits and
+// value j + 32 in its high bits. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h
+// (block_q4_K)
 #pragma once
 
 #include "tensor/quant/codec.h"

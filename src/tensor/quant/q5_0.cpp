@@ -14,16 +14,19 @@ BlockQ5_0 encode_block(const float* x) {
     return b;
   }
   // As in q4_0: the value of largest magnitude becomes -16.
-  const float largest = *std::max_element(x, x + 32, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
+  const float largest =
+      *std::max_element(x, x + 32, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
   const float d = largest / -16.0f, inverse = inverse_or_zero(d);
   b.d = f32_to_f16(d);
   std::uint32_t high = 0;
   const auto quantize = [&](int at) {
-    const auto q = static_cast<std::uint32_t>(std::min(31, static_cast<int>(x[at] * inverse + 16.5f)));
+    const auto q =
+        static_cast<std::uint32_t>(std::min(31, static_cast<int>(x[at] * inverse + 16.5f)));
     high |= q >> 4 << at;
     return q & 15u;
   };
-  for (int j = 0; j < 16; ++j) b.q[j] = static_cast<std::uint8_t>(quantize(j) | quantize(j + 16) << 4);
+  for (int j = 0; j < 16; ++j)
+    b.q[j] = static_cast<std::uint8_t>(quantize(j) | quantize(j + 16) << 4);
   std::memcpy(b.high, &high, sizeof high);
   return b;
 }

@@ -19,11 +19,13 @@ BlockQ5_1 encode_block(const float* x) {
   b.m = f32_to_f16(m);
   std::uint32_t high = 0;
   const auto quantize = [&](int at) {
-    const auto q = static_cast<std::uint32_t>(std::min(31, static_cast<int>((x[at] - m) * inverse + 0.5f)));
+    const auto q =
+        static_cast<std::uint32_t>(std::min(31, static_cast<int>((x[at] - m) * inverse + 0.5f)));
     high |= q >> 4 << at;
     return q & 15u;
   };
-  for (int j = 0; j < 16; ++j) b.q[j] = static_cast<std::uint8_t>(quantize(j) | quantize(j + 16) << 4);
+  for (int j = 0; j < 16; ++j)
+    b.q[j] = static_cast<std::uint8_t>(quantize(j) | quantize(j + 16) << 4);
   std::memcpy(b.high, &high, sizeof high);
   return b;
 }

@@ -7,8 +7,8 @@
 namespace rlx {
 
 struct BlockQ5_1 {
-  std::uint16_t d, m;     // f16
-  std::uint8_t high[4];   // 32 bits, little-endian
+  std::uint16_t d, m;    // f16
+  std::uint8_t high[4];  // 32 bits, little-endian
   std::uint8_t q[16];
 };
 static_assert(sizeof(BlockQ5_1) == 24);

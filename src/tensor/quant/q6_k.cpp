@@ -9,11 +9,11 @@ namespace {
 
 constexpr int kGroup = 16, kGroups = 16;
 
-// The scale (of either sign) for which x is nearest to scale * q, q in -32..31, errors weighted by x^2. Tries step sizes
-// around the one that puts the value of largest magnitude at -32.
+// The scale (of either sign) for which x is nearest to scale * q, q in -32..31, errors weighted by
+// x^2. Tries step sizes around the one that puts the value of largest magnitude at -32.
 float fit_group(const float* x) {
-  const float largest =
-      *std::max_element(x, x + kGroup, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
+  const float largest = *std::max_element(
+      x, x + kGroup, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
   float best = 0.0f;
   double best_gain = 0.0;
   for (int step = -9; step <= 9; ++step) {
@@ -24,7 +24,8 @@ float fit_group(const float* x) {
       wqx += w * q * xi, wqq += w * q * q;
     }
     // With the best scale wqx / wqq the squared error falls by wqx^2 / wqq.
-    if (wqq > 0 && wqx * wqx / wqq > best_gain) best_gain = wqx * wqx / wqq, best = static_cast<float>(wqx / wqq);
+    if (wqq > 0 && wqx * wqx / wqq > best_gain)
+      best_gain = wqx * wqx / wqq, best = static_cast<float>(wqx / wqq);
   }
   return best;
 }
@@ -49,14 +50,15 @@ BlockQ6K encode_block(const float* x) {
   }
   float scales[kGroups];
   for (int g = 0; g < kGroups; ++g) scales[g] = fit_group(x + g * kGroup);
-  const float largest =
-      *std::max_element(scales, scales + kGroups, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
+  const float largest = *std::max_element(
+      scales, scales + kGroups, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
   b.d = f32_to_f16(largest / -128.0f);
   const float d = f16_to_f32(b.d);
   for (int g = 0; g < kGroups; ++g) {
     b.scales[g] = static_cast<std::int8_t>(round_within(scales[g] * inverse_or_zero(d), -128, 127));
     const float inverse = inverse_or_zero(d * static_cast<float>(b.scales[g]));
-    for (int i = 0; i < kGroup; ++i) put(b, g * kGroup + i, round_within(x[g * kGroup + i] * inverse, -32, 31) + 32);
+    for (int i = 0; i < kGroup; ++i)
+      put(b, g * kGroup + i, round_within(x[g * kGroup + i] * inverse, -32, 31) + 32);
   }
   return b;
 }

@@ -1,4 +1,5 @@
-// q8_0: 32 values in 34 bytes. value = q * d. https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q8_0)
+// q8_0: 32 values in 34 bytes. value = q * d.
+// https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_q8_0)
 #pragma once
 
 #include "tensor/quant/codec.h"

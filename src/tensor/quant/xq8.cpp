@@ -15,7 +15,8 @@ float encode_group(const float* x, std::int8_t* q) {
   for (int j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(x[j]));
   const float inverse = 127.0f / largest;
   if (!std::isfinite(inverse)) return 0.0f;
-  for (int j = 0; j < 32; ++j) q[j] = static_cast<std::int8_t>(round_within(x[j] * inverse, -127, 127));
+  for (int j = 0; j < 32; ++j)
+    q[j] = static_cast<std::int8_t>(round_within(x[j] * inverse, -127, 127));
   return largest / 127.0f;
 }
 
