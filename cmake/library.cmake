@@ -38,6 +38,7 @@ add_library(rlx STATIC ${RLX_SOURCES} ${RLX_ISA_OBJECTS})
 add_library(rlx::rlx ALIAS rlx)
 target_include_directories(rlx PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+target_compile_features(rlx PUBLIC cxx_std_20)
 target_compile_definitions(rlx PRIVATE PCRE2_CODE_UNIT_WIDTH=8 RLX_VERSION="${PROJECT_VERSION}")
 target_link_libraries(rlx PUBLIC Threads::Threads rlx::fmt
                           PRIVATE rlx::pcre2-8 rlx::utf8proc rlx::xxhash $<BUILD_INTERFACE:rlx_flags>)
