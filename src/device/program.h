@@ -72,11 +72,11 @@ struct Plan {
   std::int64_t arena_bytes = 0;
   struct CallPlan {
     ScratchNeed scratch;
-    std::int64_t zeroed_at = 0;            ///< offset of the call's shared area: its zeroed part lies in the zeroed region
     bool barrier_after = true;             ///< a later call needs what calls since the last barrier wrote, or the reverse
   };
   std::vector<CallPlan> calls;
-  std::int64_t scratch_per_worker = 0, shared_bytes = 0;
+  std::int64_t scratch_per_worker = 0;     ///< largest need of a call; so are the next two
+  std::int64_t shared_bytes = 0, shared_zeroed_bytes = 0;
   int threads = 1;
   std::int64_t max_context = 0;
   std::string text(const Program& program) const;

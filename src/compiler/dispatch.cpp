@@ -1,0 +1,46 @@
+#include "compiler/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace rlx {
+
+std::string_view name(DispatchKind kind) {
+  constexpr std::string_view names[] = {"native", "common", "reference", "view"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::int64_t DispatchReport::count(DispatchKind kind) const {
+  return std::count_if(rows.begin(), rows.end(), [&](const DispatchRow& r) { return r.kind == kind; });
+}
+
+std::string DispatchReport::text() const {
+  std::map<std::string, std::map<DispatchKind, std::int64_t>> by_op;
+  std::map<std::string, std::map<std::string, std::int64_t>> kernels;
+  for (const DispatchRow& r : rows) {
+    ++by_op[r.op][r.kind];
+    if (!r.kernel.empty()) ++kernels[r.op][r.kernel];
+  }
+  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", "op", "native", "common", "reference", "view");
+  for (auto& [op, kinds] : by_op) {
+    text += fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", op, kinds[DispatchKind::native], kinds[DispatchKind::common],
+                        kinds[DispatchKind::reference], kinds[DispatchKind::view]);
+    for (const auto& [kernel, n] : kernels[op]) text += fmt::format("  {} x {}\n", kernel, n);
+  }
+  for (const DispatchRow& r : rows)
+    if (r.kind == DispatchKind::common || r.kind == DispatchKind::reference)
+      text += fmt::format("{}: {} is {}: {}\n", r.node, r.op, name(r.kind), r.reason);
+  return text;
+}
+
+std::string DispatchReport::json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const DispatchRow& r : rows)
+    list.push_back({{"node", r.node}, {"op", r.op}, {"kind", name(r.kind)}, {"kernel", r.kernel}, {"reason", r.reason}});
+  return list.dump();
+}
+
+}  // namespace rlx

@@ -1,0 +1,31 @@
+// Placement of buffers in one arena from their live ranges, and an independent checker.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rlx {
+
+/// A buffer that is touched by calls first..last (inclusive).
+struct LiveBuffer {
+  std::int64_t bytes = 0;
+  std::int32_t first = 0, last = 0;
+};
+
+struct Placement {
+  std::vector<std::int64_t> offsets;  ///< multiples of 64
+  std::int64_t arena_bytes = 0;
+};
+
+/// Largest first, each at the lowest gap that no buffer alive at the same time covers (best fit). Empty buffers get offset 0.
+Placement place_buffers(std::span<const LiveBuffer> buffers);
+
+/// Largest sum of bytes alive at one call: no placement can be smaller.
+std::int64_t lower_bound(std::span<const LiveBuffer> buffers);
+
+/// Throws InternalError when two buffers that are alive at the same call overlap, or one leaves the arena. Written apart from the planner:
+/// it compares all pairs.
+void check_placement(std::span<const LiveBuffer> buffers, const Placement& placement);
+
+}  // namespace rlx

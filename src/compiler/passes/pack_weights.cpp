@@ -1,0 +1,55 @@
+#include "compiler/passes/pack_weights.h"
+
+#include <map>
+
+#include "ir/rewrite.h"
+#include "ir/source.h"
+#include "ops/matmul.h"
+#include "ops/quant.h"
+
+namespace rlx {
+namespace {
+
+// The packed form of a weight; an entry that precision converted is packed from its source in one step.
+class Packer {
+ public:
+  Packer(const Rewriter& rewriter, const Backend& backend) : rewriter_(rewriter), backend_(backend) {}
+
+  Value operator()(Builder& b, Value old_weight) {
+    const Node& made = rewriter_.old().node(old_weight);
+    const Shape& shape = rewriter_.old().shape(old_weight);
+    const Value source = made.is<Pack>() ? made.inputs[0] : old_weight;
+    const Node& param = rewriter_.old().node(source);
+    if (!param.is<Param>() || shape.layout != Layout::plain || shape.rank() != 2 || !shape.dim(1).is_constant()) return {};
+    if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(1).constant())) return {};
+    Value& packed = packed_[{source.node, shape.dtype}];
+    if (!packed) packed = b(Pack{.dtype = shape.dtype, .layout = Layout::p16}, rewriter_.now(source));
+    return packed;
+  }
+
+ private:
+  const Rewriter& rewriter_;
+  const Backend& backend_;
+  std::map<std::pair<std::int32_t, DType>, Value> packed_;
+};
+
+}  // namespace
+
+bool pack_weights(Graph& graph, const PassContext& context) {
+  if (!context.backend.packs()) return false;
+  Rewriter rewriter(graph);
+  Packer pack(rewriter, context.backend);
+  return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
+    const std::size_t weights = s.node.is<Linear>() ? 1 : s.node.is<GatedLinear>() ? 2 : 0;
+    std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
+    for (std::size_t i = 1; i <= weights; ++i) {
+      const Value packed = pack(s.b, s.node.inputs[i]);
+      if (!packed) return {};
+      operands[i] = packed;
+    }
+    if (weights == 0) return {};
+    return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
+  });
+}
+
+}  // namespace rlx

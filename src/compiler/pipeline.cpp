@@ -1,0 +1,74 @@
+#include "compiler/pipeline.h"
+
+#include <algorithm>
+
+#include "compiler/lower.h"
+#include "compiler/passes/common_form.h"
+#include "compiler/passes/cse.h"
+#include "compiler/passes/expand_blocks.h"
+#include "compiler/passes/fuse_gated_linear.h"
+#include "compiler/passes/fuse_linear_bias.h"
+#include "compiler/passes/fuse_linear_residual.h"
+#include "compiler/passes/fuse_norm_quantize.h"
+#include "compiler/passes/fuse_rope_append.h"
+#include "compiler/passes/pack_weights.h"
+#include "compiler/passes/precision.h"
+#include "compiler/passes/select_rows_up.h"
+
+namespace rlx {
+namespace {
+
+constexpr bool kRequired = true, kFusion = false;
+
+constexpr Pass kPasses[] = {
+    // Models are written in blocks; everything below works on primitive ops.
+    {"expand_blocks", expand_blocks, kRequired},
+    // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops either. Fused forms would hide them.
+    {"select_rows_up", select_rows_up, kFusion},
+    // Joins the copies that moving select_rows made, so that a fusion sees one producer with one reader.
+    {"cse", cse, kFusion},
+    // Bias before gate and residual: act(x w^T + bias) is the inner part of both.
+    {"fuse_linear_bias", fuse_linear_bias, kFusion},
+    {"fuse_gated_linear", fuse_gated_linear, kFusion},
+    {"fuse_linear_residual", fuse_linear_residual, kFusion},
+    {"fuse_rope_append", fuse_rope_append, kFusion},
+    // After the products have their final form: one activation format per product.
+    {"precision", precision, kRequired},
+    // Needs the quantisations that precision put in.
+    {"fuse_norm_quantize", fuse_norm_quantize, kFusion},
+    // Layout last: it depends on the dtypes that precision chose.
+    {"pack_weights", pack_weights, kRequired},
+    // What has no kernel here, or is forced, becomes its body; last, so that a pass cannot make another such op.
+    {"common_form", common_form, kRequired},
+};
+
+bool enabled(const Pass& pass, const CompileOptions& options) {
+  if (pass.required) return true;
+  const auto& off = options.disabled_passes;
+  return options.fusion && std::find(off.begin(), off.end(), pass.name) == off.end();
+}
+
+}  // namespace
+
+std::span<const Pass> pipeline_passes() { return kPasses; }
+
+Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend, std::vector<PassRun>* runs,
+                   DispatchReport* report) {
+  const PassContext context{options, backend, report};
+  for (const Pass& pass : kPasses) {
+    if (!enabled(pass, options)) continue;
+    PassRun run = run_pass(graph, pass, context);
+    if (runs != nullptr) runs->push_back(std::move(run));
+  }
+  return graph;
+}
+
+CompileResult compile(Graph graph, const CompileOptions& options, const Backend& backend) {
+  CompileResult result;
+  graph = run_pipeline(std::move(graph), options, backend, &result.passes, &result.dispatch);
+  result.program = std::make_shared<const Program>(lower(graph, options, backend, result.dispatch));
+  result.mir = std::make_shared<const Graph>(std::move(graph));
+  return result;
+}
+
+}  // namespace rlx

@@ -1,0 +1,134 @@
+// Specialisation of a template: sizes, places, scratch and barriers for bound upper sizes. Touches no weight.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "compiler/memory_plan.h"
+#include "compiler/pipeline.h"
+#include "device/view.h"
+
+namespace rlx {
+namespace {
+
+void check_sizes(const Program& program, const DimBinding& upper) {
+  for (const DimCheck& c : program.checks) {
+    const std::int64_t l = c.left.evaluate(upper), r = c.right.evaluate(upper);
+    if (l != r) fail(ErrorCode::shape, "{}: {} = {} but {} = {}", c.message, c.left.text(), l, c.right.text(), r);
+  }
+}
+
+void place(const Program& program, Plan& plan) {
+  std::vector<LiveBuffer> buffers(program.operands.size());
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const Operand& o = program.operands[i];
+    if (o.place != Place::arena) continue;
+    const auto root = static_cast<std::size_t>(o.index);
+    const Operand& r = program.operands[root];
+    buffers[root] = {std::max(buffers[root].bytes, plan.bytes[i]), r.first, r.last};
+  }
+  const Placement placement = place_buffers(buffers);
+#ifndef NDEBUG
+  check_placement(buffers, placement);
+#endif
+  plan.arena_bytes = placement.arena_bytes;
+  plan.offsets.assign(program.operands.size(), -1);
+  for (std::size_t i = 0; i < program.operands.size(); ++i)
+    if (program.operands[i].place == Place::arena) plan.offsets[i] = placement.offsets[static_cast<std::size_t>(program.operands[i].index)];
+}
+
+void ask_scratch(const Program& program, const SpecializeOptions& options, Plan& plan) {
+  std::vector<TensorView> views(program.operands.size());
+  for (std::size_t i = 0; i < views.size(); ++i) views[i] = make_view(program.operands[i].shape, plan.upper);
+  std::vector<TensorView> in, out;
+  for (std::size_t c = 0; c < program.calls.size(); ++c) {
+    const Call& call = program.calls[c];
+    if (call.kernel == nullptr || call.kernel->scratch == nullptr) continue;
+    in.clear();
+    out.clear();
+    for (std::int32_t o : call.in) in.push_back(views[static_cast<std::size_t>(o)]);
+    for (std::int32_t o : call.out) out.push_back(views[static_cast<std::size_t>(o)]);
+    const ScratchNeed need =
+        call.kernel->scratch({call.attrs.data(), in.data(), out.data(), options.threads, options.max_context});
+    plan.calls[c].scratch = need;
+    plan.scratch_per_worker = std::max(plan.scratch_per_worker, round_up(need.per_worker, 64));
+    plan.shared_bytes = std::max(plan.shared_bytes, round_up(need.shared, 64));
+    plan.shared_zeroed_bytes = std::max(plan.shared_zeroed_bytes, need.shared_zeroed);
+  }
+}
+
+// Ranges that calls since the last barrier read and wrote: arena bytes as they are, states by number in a space of their own.
+struct Range {
+  std::int64_t from, to;
+  bool write;
+};
+
+class BarrierPlacer {
+ public:
+  BarrierPlacer(const Program& program, Plan& plan) : program_(program), plan_(plan) {}
+
+  // A call that conflicts with one since the last barrier puts a barrier before itself.
+  void run() {
+    for (std::size_t c = 0; c < program_.calls.size(); ++c) {
+      std::vector<Range> mine = ranges(program_.calls[c]);
+      const bool shared = plan_.calls[c].scratch.shared > 0;
+      if (c > 0 && ((shared && shared_used_) || conflicts(mine))) {
+        plan_.calls[c - 1].barrier_after = true;
+        open_.clear();
+        shared_used_ = false;
+      } else if (c > 0) {
+        plan_.calls[c - 1].barrier_after = false;
+      }
+      open_.insert(open_.end(), mine.begin(), mine.end());
+      shared_used_ |= shared;
+    }
+    // The last barrier is the end of the step.
+    if (!plan_.calls.empty()) plan_.calls.back().barrier_after = true;
+  }
+
+ private:
+  void add(std::vector<Range>& out, std::int32_t operand, bool write) const {
+    const auto i = static_cast<std::size_t>(operand);
+    const Operand& o = program_.operands[i];
+    if (o.place == Place::arena) out.push_back({plan_.offsets[i], plan_.offsets[i] + plan_.bytes[i], write});
+    // States lie beyond every arena offset.
+    if (o.place == Place::state) out.push_back({-2 - o.index, -1 - o.index, write});
+  }
+
+  std::vector<Range> ranges(const Call& call) const {
+    std::vector<Range> out;
+    for (std::int32_t o : call.in) add(out, o, false);
+    for (std::int32_t o : call.out) add(out, o, true);
+    return out;
+  }
+
+  bool conflicts(const std::vector<Range>& mine) const {
+    return std::any_of(mine.begin(), mine.end(), [&](const Range& a) {
+      return std::any_of(open_.begin(), open_.end(),
+                         [&](const Range& b) { return (a.write || b.write) && a.from < b.to && b.from < a.to; });
+    });
+  }
+
+  const Program& program_;
+  Plan& plan_;
+  std::vector<Range> open_;
+  bool shared_used_ = false;
+};
+
+}  // namespace
+
+Plan specialize(const Program& program, const DimBinding& upper, const SpecializeOptions& options) {
+  check_sizes(program, upper);
+  Plan plan;
+  plan.upper = upper;
+  plan.threads = options.threads;
+  plan.max_context = options.max_context;
+  plan.calls.resize(program.calls.size());
+  plan.bytes.reserve(program.operands.size());
+  for (const Operand& o : program.operands)
+    plan.bytes.push_back(o.place == Place::arena || o.place == Place::input ? view_bytes(o.shape, upper) : 0);
+  place(program, plan);
+  ask_scratch(program, options, plan);
+  BarrierPlacer(program, plan).run();
+  return plan;
+}
+
+}  // namespace rlx
