@@ -8,6 +8,7 @@
 #include "ops/checks.h"
 #include "ops/norm.h"
 #include "ops/paged.h"
+#include "ops/samples.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
@@ -197,6 +198,126 @@ void Attention::reference(const KernelArgs& a) const {
       }
     }
   }
+}
+
+using samples::Batch;
+using samples::frequencies;
+using samples::given;
+using samples::normal;
+
+std::vector<Sample> Rope::samples() {
+  const Rope forms[] = {{.head_dim = 64, .rotary_dim = 64},
+                        {.head_dim = 64, .rotary_dim = 64, .style = RopeStyle::adjacent},
+                        {.head_dim = 80, .rotary_dim = 20},
+                        {.head_dim = 128, .rotary_dim = 32, .style = RopeStyle::adjacent, .magnitude = 1.36889f},
+                        {.head_dim = 256, .rotary_dim = 256, .magnitude = 0.5f},
+                        {.head_dim = 6, .rotary_dim = 2},
+                        {.head_dim = 10, .rotary_dim = 10, .style = RopeStyle::adjacent}};
+  std::vector<Sample> list;
+  for (std::size_t i = 0; i < 7; ++i) {
+    const std::int64_t rows = samples::kRows[i], heads = 1 + static_cast<std::int64_t>(i % 3);
+    std::vector<std::int32_t> positions;
+    for (std::int32_t r = 0; r < rows; ++r) positions.push_back(r % 5 == 4 ? 100000 + r : 3 + 11 * r);
+    list.push_back(make_sample(fmt::format("{}_{}x{}_of_{}", kRopeStyleNames[static_cast<std::size_t>(forms[i].style)], rows,
+                                           forms[i].rotary_dim, forms[i].head_dim),
+                               forms[i],
+                               {normal({rows, heads * forms[i].head_dim}),
+                                frequencies(forms[i].rotary_dim / 2, i % 2 == 0 ? 10000.0f : 1e6f), given(std::move(positions))}));
+  }
+  return list;
+}
+
+namespace {
+
+constexpr DType kCacheTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
+
+// Sizes of heads, in turn: grouped and not, widths that are no multiple of a panel for the plain dtypes.
+struct Heads {
+  std::int32_t heads, kv_heads, head_dim;
+};
+Heads deal_heads(DType cache, std::size_t turn) {
+  constexpr Heads kAny[] = {{3, 1, 64}, {4, 4, 32}, {8, 2, 128}, {2, 1, 20}, {4, 1, 256}, {9, 3, 64}, {2, 2, 6}};
+  constexpr Heads kBlocks[] = {{3, 1, 64}, {4, 4, 32}, {8, 2, 128}, {4, 1, 96}, {9, 3, 64}};
+  return cache == DType::q8_0 ? kBlocks[turn % 5] : kAny[turn % 7];
+}
+
+std::string batch_name(const Batch& batch, DType cache, const Heads& h) {
+  return fmt::format("{}_{}_{}_by_{}x{}", batch.name, rlx::name(cache), h.heads, h.kv_heads, h.head_dim);
+}
+
+}  // namespace
+
+std::vector<Sample> KvAppend::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  for (const DType d : kCacheTypes)
+    for (const Batch& batch : samples::batches()) {
+      const Heads h = deal_heads(d, turn++);
+      const SampleOperand rows = normal({batch.total_rows(), h.kv_heads * h.head_dim});
+      list.push_back(make_sample(batch_name(batch, d, h), KvAppend{},
+                                 {batch.cache(h.kv_heads, h.head_dim, d), rows, rows, batch.seq_start(), batch.pasts(),
+                                  batch.slot_ids(), batch.pages()}));
+    }
+  return list;
+}
+
+std::vector<Sample> RopeAppend::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  for (const DType d : kCacheTypes)
+    for (const Batch& batch : samples::batches()) {
+      const Heads h = deal_heads(d, turn);
+      RopeAppend op{.head_dim = h.head_dim, .rotary_dim = turn % 3 == 1 && h.head_dim >= 20 ? h.head_dim / 4 * 2 : h.head_dim};
+      op.style = turn % 2 == 0 ? RopeStyle::half : RopeStyle::adjacent;
+      op.magnitude = turn % 4 == 3 ? 1.36889f : 1.0f;
+      op.norm = turn % 5 < 2;
+      op.eps = turn % 5 == 1 ? 0.25f : 1e-6f;
+      op.weight_offset = turn % 5 == 1 ? 1.0f : 0.0f;
+      const std::int64_t n = batch.total_rows(), kv_columns = h.kv_heads * h.head_dim;
+      std::vector<SampleOperand> operands = {batch.cache(h.kv_heads, h.head_dim, d), normal({n, h.heads * h.head_dim}),
+                                             normal({n, kv_columns}), normal({n, kv_columns}), batch.seq_start(), batch.pasts(),
+                                             batch.slot_ids(), batch.pages(), frequencies(op.rotary_dim / 2), batch.positions()};
+      if (op.norm) operands.insert(operands.end(), 2, normal({h.head_dim}));
+      list.push_back(make_sample(batch_name(batch, d, h), op, std::move(operands), op.norm ? h.head_dim : 1));
+      ++turn;
+    }
+  return list;
+}
+
+std::vector<Sample> Attention::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  const auto add = [&](const Batch& batch, DType d, const Attention& form, std::string_view suffix) {
+    const Heads h = deal_heads(d, turn++);
+    Attention op = form;
+    op.heads = h.heads;
+    op.scale = form.scale / std::sqrt(static_cast<float>(h.head_dim));
+    std::int64_t context = 0;
+    Batch after = batch;  // the op reads a cache that already holds the rows
+    for (std::size_t b = 0; b < batch.rows.size(); ++b) {
+      after.past[b] += batch.rows[b];
+      context = std::max<std::int64_t>(context, after.past[b]);
+    }
+    list.push_back(make_sample(batch_name(batch, d, h) + std::string(suffix), op,
+                               {normal({batch.total_rows(), h.heads * h.head_dim}), after.cache(h.kv_heads, h.head_dim, d),
+                                batch.seq_start(), batch.pasts(), batch.slot_ids(), batch.pages()},
+                               context + h.head_dim));
+  };
+  for (const DType d : kCacheTypes) {
+    for (const Batch& batch : samples::batches()) add(batch, d, {}, "");
+    const std::vector<Batch> all = samples::batches();
+    for (const std::size_t i : {6u, 8u}) {  // a chunk that crosses a page; a ragged batch
+      add(all[i], d, {.window = 1}, "_window_1");
+      add(all[i], d, {.window = 5}, "_window_5");
+      add(all[i], d, {.window = 64}, "_window_64");
+      add(all[i], d, {.window = 100000}, "_window_all");
+      add(all[i], d, {.scale = 30.0f, .softcap = 20.0f}, "_softcap_20");
+      add(all[i], d, {.softcap = 0.5f, .window = 66}, "_softcap_half_window_66");
+      add(all[i], d, {.scale = 0.0f}, "_scale_0");
+      add(all[i], d, {.scale = 60.0f}, "_sharp");
+    }
+  }
+  return list;
 }
 
 }  // namespace rlx

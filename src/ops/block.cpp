@@ -1,5 +1,7 @@
 #include "ops/block.h"
 
+#include <cmath>
+
 #include "ir/graph.h"
 #include "ops/checks.h"
 #include "ops/elementwise.h"
@@ -7,6 +9,7 @@
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/paged.h"
+#include "ops/samples.h"
 
 namespace rlx {
 namespace {
@@ -156,6 +159,81 @@ void LmHead::decompose(Body& b) const {
   const Value normed = b.b(RmsNorm{.eps = eps, .weight_offset = weight_offset}, wanted, b.in(1));
   const Value logits = b.b(Linear{}, normed, b.in(2));
   b.ret({softcap > 0 ? b.b(Softcap{.cap = softcap}, logits) : logits});
+}
+
+using samples::Batch;
+using samples::normal;
+
+namespace {
+
+Sample self_attention_sample(const Batch& batch, SelfAttention op, DType cache, DType weight, std::int64_t kv_heads) {
+  const std::int64_t n = batch.total_rows(), hidden = is_quantized(weight) ? 256 : 40;
+  const std::int64_t q = op.heads * op.head_dim, kv = kv_heads * op.head_dim;
+  const float in_scale = 1.0f / std::sqrt(static_cast<float>(hidden)), out_scale = 1.0f / std::sqrt(static_cast<float>(q));
+  std::vector<SampleOperand> operands = {
+      normal({n, hidden}), batch.cache(kv_heads, op.head_dim, cache), batch.seq_start(), batch.pasts(), batch.slot_ids(),
+      batch.pages(), batch.positions(), samples::frequencies(op.rotary_dim / 2), normal({q, hidden}, weight, in_scale),
+      normal({kv, hidden}, weight, in_scale), normal({kv, hidden}, weight, in_scale), normal({hidden, q}, weight, out_scale)};
+  if (op.qkv_bias)
+    for (const std::int64_t size : {q, kv, kv}) operands.push_back(normal({size}));
+  if (op.out_bias) operands.push_back(normal({hidden}));
+  if (op.qk_norm) operands.insert(operands.end(), 2, normal({op.head_dim}));
+  return make_sample(fmt::format("{}_{}_{}{}{}{}", batch.name, rlx::name(cache), rlx::name(weight), op.qkv_bias ? "_qkv_bias" : "",
+                                 op.out_bias ? "_out_bias" : "", op.qk_norm ? "_qk_norm" : ""),
+                     op, std::move(operands), hidden);
+}
+
+}  // namespace
+
+std::vector<Sample> SelfAttention::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  for (const Batch& batch : samples::batches()) {
+    SelfAttention op{.heads = 4, .head_dim = 64, .rotary_dim = turn % 3 == 2 ? 16 : 64, .scale = 0.125f};
+    op.softcap = turn % 4 == 1 ? 5.0f : 0.0f;
+    op.window = turn % 3 == 1 ? 7 : 0;
+    op.magnitude = turn % 5 == 4 ? 1.36889f : 1.0f;
+    op.eps = turn % 4 == 2 ? 0.25f : 1e-6f;
+    op.weight_offset = turn % 4 == 2 ? 1.0f : 0.0f;
+    op.style = turn % 2 == 0 ? RopeStyle::half : RopeStyle::adjacent;
+    op.rope = turn % 7 != 6;
+    op.qkv_bias = turn % 2 == 1;
+    op.out_bias = turn % 4 == 3;
+    op.qk_norm = turn % 4 >= 2;
+    constexpr DType kCaches[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
+    constexpr DType kWeights[] = {DType::f32, DType::q4_0, DType::f16};
+    list.push_back(self_attention_sample(batch, op, kCaches[turn % 4], kWeights[turn % 3], turn % 2 == 0 ? 2 : 1));
+    ++turn;
+  }
+  return list;
+}
+
+std::vector<Sample> GatedMlp::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  for (const DType w : {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q8_0, DType::q6_K})
+    for (const Act form : {Act::silu, Act::gelu_tanh}) {
+      const std::int64_t rows = samples::deal(samples::kRows, turn++), hidden = is_quantized(w) ? 256 : 40, inner = 2 * hidden;
+      list.push_back(make_sample(fmt::format("{}_{}_{}", rlx::name(w), rows, kActNames[static_cast<std::size_t>(form)]), GatedMlp{.act = form},
+                                 {normal({rows, hidden}), normal({inner, hidden}, w, 0.1f), normal({inner, hidden}, w, 0.1f),
+                                  normal({hidden, inner}, w, 0.1f)},
+                                 inner));
+    }
+  return list;
+}
+
+std::vector<Sample> LmHead::samples() {
+  std::vector<Sample> list;
+  const LmHead forms[] = {{}, {.eps = 0.5f, .weight_offset = 1.0f}, {.softcap = 3.0f}};
+  const std::vector<std::vector<std::int32_t>> picks = {{4}, {0, 1, 2, 3, 4}, {3, 1}};
+  for (const DType w : {DType::f32, DType::q6_K, DType::bf16})
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t hidden = is_quantized(w) ? 256 : 36;
+      list.push_back(make_sample(fmt::format("{}_{}_rows_form_{}", rlx::name(w), picks[i].size(), i), forms[i],
+                                 {normal({5, hidden}), normal({hidden}), normal({49, hidden}, w, 0.2f), samples::given(picks[i])},
+                                 hidden));
+    }
+  return list;
 }
 
 }  // namespace rlx

@@ -6,6 +6,7 @@
 
 #include "ops/access.h"
 #include "ops/checks.h"
+#include "ops/samples.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
@@ -91,6 +92,42 @@ void Pack::reference(const KernelArgs& a) const {
     decoder(w.dtype)(from, row.data(), k);
     encoder(y.dtype)(row.data(), to, k);
   }
+}
+
+using samples::normal;
+
+std::vector<Sample> QuantizeRows::samples() {
+  std::vector<Sample> list;
+  constexpr std::int64_t kColumns[] = {32, 96, 512, 256};
+  for (std::size_t i = 0; i < 7; ++i) {
+    const std::int64_t rows = samples::kRows[i], n = samples::deal(kColumns, i);
+    list.push_back(make_sample(fmt::format("{}x{}", rows, n), QuantizeRows{}, {normal({rows, n})}, kGroup));
+  }
+  for (const float scale : {0.0f, 1e-6f, 1e6f})
+    list.push_back(make_sample(fmt::format("scale_{}", scale), QuantizeRows{}, {normal({3, 64}, DType::f32, scale)}, kGroup));
+  return list;
+}
+
+std::vector<Sample> Pack::samples() {
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  const auto add = [&](DType from, DType to, std::int64_t k) {
+    const std::int64_t n = samples::deal(samples::kWidths, turn);
+    list.push_back(make_sample(fmt::format("{}_to_{}_{}x{}", rlx::name(from), rlx::name(to), n, k), Pack{.dtype = to},
+                               {normal({n, k}, from)}));
+    ++turn;
+  };
+  for (const DType from : samples::weight_dtypes()) {
+    for (int i = 0; i < 2; ++i) add(from, from, samples::deal_row_length(from, turn));
+    if (is_quantized(from)) {
+      add(from, DType::bf16, samples::deal_row_length(from, turn));
+      continue;
+    }
+    for (const DType to : {DType::f32, DType::f16, DType::bf16})
+      if (to != from) add(from, to, samples::deal_row_length(from, turn));
+    add(from, DType::q8_0, samples::deal_row_length(DType::q8_0, turn));
+  }
+  return list;
 }
 
 }  // namespace rlx

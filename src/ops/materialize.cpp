@@ -1,0 +1,178 @@
+#include "ops/materialize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/quant/codec.h"
+
+namespace rlx {
+namespace {
+
+// SplitMix64 (https://prng.di.unimi.it/splitmix64.c): the same numbers everywhere, any seed is good.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  // A sum of twelve uniform values: near enough to a Gaussian, and without library functions that differ between machines.
+  float normal(float scale) {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += uniform();
+    return static_cast<float>(sum * double{scale});
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+std::vector<std::int64_t> dims_of(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (Dim d : shape.dims()) dims.push_back(d.evaluate({}));
+  return dims;
+}
+
+// Places of the 16-bit scales in a block of the formats that are not encoded (codec.h).
+std::vector<std::size_t> scale_places(DType dtype) {
+  switch (dtype) {
+    case DType::q2_K: return {80, 82};
+    case DType::q3_K: return {108};
+    case DType::q5_K: return {0, 2};
+    case DType::iq4_nl: return {0};
+    default: break;
+  }
+  RLX_CHECK(false, fmt::format("no encoder for {}", name(dtype)));
+  return {};
+}
+
+// Random blocks. The factors bring the decoded values near `scale`: codes and sub-scales of these formats reach some hundred.
+Tensor random_blocks(const Shape& shape, float scale, Random& random) {
+  Tensor t = Tensor::zeros(dims_of(shape), shape.dtype);
+  const auto block = static_cast<std::size_t>(info(shape.dtype).block_bytes);
+  auto bytes = t.mutable_as<std::byte>();
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.next() & 255);
+  for (std::size_t at = 0; at < bytes.size(); at += block)
+    for (std::size_t place : scale_places(shape.dtype)) {
+      const std::uint16_t d = f32_to_f16(scale * static_cast<float>(0.005 + 0.005 * random.uniform()));
+      std::memcpy(bytes.data() + at + place, &d, sizeof d);
+    }
+  return t;
+}
+
+Tensor encoded(const Shape& shape, const std::vector<float>& values) {
+  Tensor t = Tensor::zeros(dims_of(shape), shape.dtype);
+  if (values.empty()) return t;
+  const std::int64_t k = t.dims().empty() ? 1 : t.dims().back(), bytes = row_bytes(shape.dtype, k);
+  for (std::int64_t r = 0; r < t.elements() / k; ++r)
+    encoder(shape.dtype)(values.data() + r * k, t.mutable_data() + r * bytes, k);
+  return t;
+}
+
+Tensor normal(const SampleOperand& o, Random& random) {
+  if (encoder(o.shape.dtype) == nullptr) return random_blocks(o.shape, o.scale, random);
+  std::vector<float> values(static_cast<std::size_t>(o.shape.elements().evaluate({})));
+  for (float& v : values) v = random.normal(o.scale);
+  return encoded(o.shape, values);
+}
+
+Tensor cache_content(const SampleOperand& o, Random& random) {
+  std::int64_t tokens = 0;
+  for (std::int32_t n : o.ints) tokens += n;
+  const std::vector<std::int64_t> dims = dims_of(o.shape);
+  Tensor t = Tensor::zeros({2, tokens, dims[0], dims[1]});
+  for (float& v : t.mutable_as<float>()) v = random.normal(o.scale);
+  return t;
+}
+
+std::int64_t slots_of(const Sample& sample) {
+  for (const SampleOperand& o : sample.operands)
+    if (o.fill == Fill::kv) return static_cast<std::int64_t>(o.ints.size());
+  RLX_CHECK(false, "a sample with a page table has a cache: " + sample.name);
+  return 0;
+}
+
+Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
+  const auto n = static_cast<std::int64_t>(o.ints.size());
+  switch (o.fill) {
+    case Fill::normal: return normal(o, random);
+    case Fill::given: return Tensor::from(dims_of(o.shape), o.ints);
+    case Fill::kv: return cache_content(o, random);
+    case Fill::pages: return Tensor::from({slots_of(sample), n / slots_of(sample)}, o.ints);
+    default: break;
+  }
+  std::vector<float> values(static_cast<std::size_t>(o.shape.elements().evaluate({})), 1.0f);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (o.fill == Fill::range) values[i] = static_cast<float>(std::floor(random.uniform() * double{o.scale}));
+    if (o.fill == Fill::frequencies)
+      values[i] = static_cast<float>(std::pow(double{o.scale}, -static_cast<double>(i) / static_cast<double>(values.size())));
+  }
+  return encoded(o.shape, values);
+}
+
+std::string operand_name(const OpDef& def, std::size_t i) {
+  return i < def.operands.size() ? std::string(def.operands[i]) : fmt::format("operand{}", i);
+}
+
+}  // namespace
+
+std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed) {
+  std::vector<Tensor> values;
+  for (const SampleOperand& o : sample.operands) {
+    Random random(seed * 1000003 + values.size());
+    values.push_back(value_of(sample, o, random));
+  }
+  return values;
+}
+
+Graph sample_graph(const OpDef& def, const Sample& sample) {
+  Graph graph(sample.name);
+  Builder b(graph);
+  std::vector<Value> operands;
+  for (const SampleOperand& o : sample.operands) {
+    const std::string source = operand_name(def, operands.size());
+    operands.push_back(o.shape.is_state() ? b.state(source, o.shape) : b.input(source, o.shape));
+  }
+  const Value v = graph.add(def, sample.op, operands);
+  std::vector<Output> outputs;
+  for (std::size_t i = 0; i < graph.node(v).results.size(); ++i)
+    outputs.push_back({fmt::format("y{}", i), b.result(v, static_cast<int>(i))});
+  graph.set_outputs(std::move(outputs));
+  return graph;
+}
+
+std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample, const std::vector<Tensor>& values) {
+  InterpreterState state(1, 1);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (sample.operands[i].fill == Fill::pages) {
+      state = InterpreterState(values[i].dims()[0], values[i].dims()[1]);
+      state.set_page_table(values[i].as<std::int32_t>());
+    }
+  std::vector<NamedTensor> inputs;
+  std::string cache;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const SampleOperand& o = sample.operands[i];
+    if (o.fill == Fill::kv) {
+      cache = operand_name(def, i);
+      state.import_cache(cache, o.shape, o.ints, values[i]);
+    } else if (o.fill != Fill::pages) {
+      inputs.push_back({operand_name(def, i), values[i]});
+    }
+  }
+  Graph graph = sample_graph(def, sample);
+  const std::vector<Output> declared(graph.outputs().begin(), graph.outputs().end());
+  std::vector<bool> is_cache;
+  for (const Output& o : declared) is_cache.push_back(graph.shape(o.value).is_state());
+  std::vector<NamedTensor> outputs = Interpreter(std::move(graph)).run(inputs, state);
+  std::vector<Tensor> results;
+  for (std::size_t i = 0, next = 0; i < declared.size(); ++i)
+    results.push_back(is_cache[i] ? state.export_cache(cache) : std::move(outputs[next++].tensor));
+  return results;
+}
+
+}  // namespace rlx
