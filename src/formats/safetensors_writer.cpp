@@ -73,8 +73,8 @@ void SafetensorsWriter::add(std::string_view name, DType dtype, std::span<const 
   if (!bytes || static_cast<std::uint64_t>(*bytes) != data.size())
     fail(ErrorCode::invalid_argument, "tensor {}: shape and dtype need {} bytes, found {}",
          quote(name), bytes ? fmt::format("{}", *bytes) : "more than 2^63", data.size());
-  for (const SafetensorsTensor& t : tensors_)
-    if (t.name == name) fail(ErrorCode::invalid_argument, "duplicate tensor name {}", quote(name));
+  if (!names_.emplace(name).second)
+    fail(ErrorCode::invalid_argument, "duplicate tensor name {}", quote(name));
   tensors_.push_back({std::string(name), dtype, {shape.begin(), shape.end()}, data});
 }
 

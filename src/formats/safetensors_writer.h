@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ class SafetensorsWriter {
  private:
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsTensor> tensors_;
+  std::set<std::string, std::less<>> names_;
 };
 
 }  // namespace rlx
