@@ -11,11 +11,13 @@
 
 namespace rlx {
 
-/// A param of the graph and the bytes behind it. `owned` holds the data of params that the flow made (RoPE frequencies).
+/// A param of the graph and the bytes behind it. `owned` holds the data of params that the flow made (RoPE frequencies) or widened
+/// (vectors that are not stored in f32). A transposed param has the stored tensor with its two axes exchanged.
 struct ModelParam {
   std::string name;                            ///< of the Param node
   WeightRef weight;
   std::shared_ptr<const std::vector<float>> owned;
+  bool transposed = false;
 };
 
 /// Facts of a decoder, validated when the model was built.

@@ -1,0 +1,56 @@
+#include "models/architecture.h"
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace rlx {
+namespace {
+
+/// Where a hub checkpoint keeps its decoder: alone, inside a model with images (two styles), or without a head.
+std::string hub_prefix(const Architecture& family, const WeightSource& weights) {
+  for (const std::string_view prefix : {"model.", "language_model.model.", "model.language_model.", ""}) {
+    const TensorNames names(family.tensors, ConfigFormat::hub, std::string(prefix));
+    if (weights.find(names.weight("embedding"))) return std::string(prefix);
+  }
+  return "model.";
+}
+
+}  // namespace
+
+std::string TensorNames::name(std::string_view role, std::int64_t layer) const {
+  for (const TensorName& row : table_) {
+    if (row.role != role) continue;
+    const bool hub = format_ == ConfigFormat::hub;
+    std::string text(hub ? row.hub : row.gguf);
+    if (const std::size_t at = text.find("{}"); at != std::string::npos) text.replace(at, 2, std::to_string(layer));
+    if (!hub) return text;
+    // A leading slash: beside the decoder, not inside it.
+    if (!text.starts_with('/')) return prefix_ + text;
+    return (prefix_ == "language_model.model." ? "language_model." : "") + text.substr(1);
+  }
+  RLX_CHECK(false, fmt::format("no tensor has the role {}", role));
+  return {};
+}
+
+BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config, std::shared_ptr<const WeightSource> weights,
+                         std::int64_t context) {
+  if (context < 0 || context > std::numeric_limits<std::int32_t>::max())
+    fail(ErrorCode::invalid_argument, "the context of a session: expected 0 (the model's own) or a number of tokens, found {}", context);
+  const std::string prefix = config.format == ConfigFormat::hub ? hub_prefix(family, *weights) : std::string();
+  const TensorNames names(family.tensors, config.format, prefix);
+  const FlowInput in{config, names, context > 0 ? context : config.context};
+  BuiltModel model = family.flow(in).build(std::move(weights));
+  ModelInfo& info = model.info;
+  info.name = config.name;
+  info.vocab = config.vocab;
+  info.hidden = config.hidden;
+  info.layers = config.layers;
+  info.heads = config.heads;
+  info.kv_heads = config.kv_heads;
+  info.head_dim = config.head_dim;
+  info.context = config.context;
+  return model;
+}
+
+}  // namespace rlx

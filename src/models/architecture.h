@@ -1,0 +1,73 @@
+// What a family of decoders gives: its names, the names of its tensors, what is special in its config, and its flow.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "flow/flow.h"
+#include "formats/gguf.h"
+#include "models/config.h"
+#include "models/hub_config.h"
+
+namespace rlx {
+
+/// A tensor's name in both formats, without ".weight" or ".bias"; {} stands for the layer.
+struct TensorName {
+  std::string_view role, hub, gguf;
+};
+
+/// The names that a checkpoint uses, by role.
+class TensorNames {
+ public:
+  TensorNames(std::span<const TensorName> table, ConfigFormat format, std::string prefix)
+      : table_(table), format_(format), prefix_(std::move(prefix)) {}
+  std::string weight(std::string_view role, std::int64_t layer = 0) const { return name(role, layer) + ".weight"; }
+  std::string bias(std::string_view role, std::int64_t layer = 0) const { return name(role, layer) + ".bias"; }
+  std::string name(std::string_view role, std::int64_t layer = 0) const;
+
+ private:
+  std::span<const TensorName> table_;
+  ConfigFormat format_;
+  std::string prefix_;  ///< before a hub name: "model."
+};
+
+/// What a flow is made from, besides the tensors' data.
+struct FlowInput {
+  const DecoderConfig& config;
+  const TensorNames& names;
+  std::int64_t session = 0;  ///< tokens that the session holds at most
+};
+
+struct Architecture {
+  std::string_view name;                         ///< of the family
+  std::span<const std::string_view> gguf;        ///< general.architecture
+  std::span<const std::string_view> classes;     ///< config.json: architectures
+  std::span<const std::string_view> model_types; ///< config.json: model_type, when there are no architectures
+  std::string_view hub_defaults;                 ///< JSON: what a config.json of this family may leave out
+  std::span<const TensorName> tensors;
+  /// What differs from the common reading of the format; counts are checked before.
+  void (*read_gguf)(const GgufFile& file, const WeightSource& weights, DecoderConfig& config);
+  void (*read_hub)(const HubConfig& hub, DecoderConfig& config);
+  ModelFlow (*flow)(const FlowInput& in);
+};
+
+extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3;
+
+/// All families (all.cpp).
+std::span<const Architecture* const> all_architectures();
+/// By general.architecture, or by `architectures` (else `model_type`) of config.json; Error(unsupported) that lists the known ones.
+const Architecture& architecture_of_gguf(const GgufFile& file);
+const Architecture& architecture_of_hub(const HubConfig& hub);
+
+/// Reads and validates the config of a file.
+DecoderConfig read_config(const Architecture& family, const GgufFile& file, const WeightSource& weights);
+DecoderConfig read_config(const Architecture& family, const HubConfig& hub, const WeightSource& weights);
+
+/// Builds the model. `context`: tokens of the session, 0: the model's own. Errors as ModelFlow::build, and format (RoPE divisors that are
+/// not above 0).
+BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config, std::shared_ptr<const WeightSource> weights,
+                         std::int64_t context);
+
+}  // namespace rlx

@@ -1,0 +1,143 @@
+#include "models/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace rlx {
+namespace {
+
+constexpr std::string_view kDivisors = "rope_freqs.weight";
+
+std::vector<float> read_divisors(FlowCtx& ctx, std::int64_t n) {
+  if (!ctx.weights().find(kDivisors)) return {};
+  std::vector<float> divisors = ctx.read_vector(kDivisors, n);
+  for (const float d : divisors)
+    if (!std::isfinite(d) || d <= 0.0f)
+      fail(ErrorCode::format, "{}: {}: expected numbers above 0, found {}", ctx.weights().origin(), kDivisors, d);
+  return divisors;
+}
+
+}  // namespace
+
+void decoder_inputs(ModelFlow& flow) {
+  flow.input("tokens", Shape({sym::rows}, DType::i32))
+      .input("positions", Shape({sym::rows}, DType::i32))
+      .input("seq_start", Shape({Dim(sym::batch) + Dim(1)}, DType::i32))
+      .input("past", Shape({sym::batch}, DType::i32))
+      .input("slot", Shape({sym::batch}, DType::i32))
+      .input("out_rows", Shape({sym::out_rows}, DType::i32));
+}
+
+FlowStage decoder_rope(const FlowInput& in, const RopeConfig& rope, std::string slot) {
+  const DecoderConfig& c = in.config;
+  return [rope, slot = std::move(slot), rotary = c.rotary_dim, context = c.context, session = in.session, style = c.rope_style,
+          stored = c.format == ConfigFormat::gguf](FlowCtx& ctx, FlowState& state) {
+    const std::vector<float> divisors = stored ? read_divisors(ctx, rotary / 2) : std::vector<float>{};
+    if (rope.scaling == RopeScaling::longrope && stored) {
+      ctx.read_vector("rope_factors_short.weight", rotary / 2);
+      ctx.read_vector("rope_factors_long.weight", rotary / 2);
+    }
+    RopeTable table = rope_table(rope, rotary, context, session, divisors);
+    rope_frequencies({.name = slot, .inv_freq = std::move(table.inv_freq), .magnitude = table.magnitude, .style = style})(ctx, state);
+  };
+}
+
+FlowStage embed_tokens(const FlowInput& in) {
+  const DecoderConfig& c = in.config;
+  return token_embedding({.weight = in.names.weight("embedding"),
+                          .vocab = c.vocab,
+                          .hidden = c.hidden,
+                          .scale = static_cast<float>(c.embedding_scale)});
+}
+
+FlowStage decoder_norm(const FlowInput& in, std::string_view role, std::int64_t layer) {
+  const DecoderConfig& c = in.config;
+  return rms_norm({.weight = in.names.weight(role, layer),
+                   .size = c.hidden,
+                   .eps = static_cast<float>(c.eps),
+                   .weight_offset = static_cast<float>(c.norm_offset)});
+}
+
+FlowStage decoder_attention(const FlowInput& in, std::int64_t layer, std::string_view rope) {
+  const DecoderConfig& c = in.config;
+  const TensorNames& names = in.names;
+  AttentionSpec s;
+  s.layer = layer;
+  s.hidden = c.hidden;
+  s.heads = c.heads;
+  s.kv_heads = c.kv_heads;
+  s.head_dim = c.head_dim;
+  s.scale = static_cast<float>(c.attention_scale);
+  s.window = c.window_of(layer);
+  s.rope = rope;
+  s.eps = static_cast<float>(c.eps);
+  s.weight_offset = static_cast<float>(c.norm_offset);
+  s.wq = names.weight("wq", layer);
+  s.wk = names.weight("wk", layer);
+  s.wv = names.weight("wv", layer);
+  s.wo = names.weight("wo", layer);
+  if (c.qkv_bias) {
+    s.bq = names.bias("wq", layer);
+    s.bk = names.bias("wk", layer);
+    s.bv = names.bias("wv", layer);
+  }
+  if (c.out_bias) s.bo = names.bias("wo", layer);
+  if (c.qk_norm) {
+    s.q_norm = names.weight("q_norm", layer);
+    s.k_norm = names.weight("k_norm", layer);
+  }
+  return self_attention(std::move(s));
+}
+
+FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer) {
+  const DecoderConfig& c = in.config;
+  const TensorNames& names = in.names;
+  MlpSpec s;
+  s.hidden = c.hidden;
+  s.inner = c.inner;
+  s.act = c.act;
+  s.gate = names.weight("gate", layer);
+  s.up = names.weight("up", layer);
+  s.down = names.weight("down", layer);
+  if (c.mlp_bias) {
+    s.gate_bias = names.bias("gate", layer);
+    s.up_bias = names.bias("up", layer);
+    s.down_bias = names.bias("down", layer);
+  }
+  return gated_mlp(std::move(s));
+}
+
+FlowStage decoder_head(const FlowInput& in) {
+  const DecoderConfig& c = in.config;
+  return lm_head({.norm = in.names.weight("final_norm"),
+                  .weight = c.tied ? std::string() : in.names.weight("head"),
+                  .vocab = c.vocab,
+                  .hidden = c.hidden,
+                  .eps = static_cast<float>(c.eps),
+                  .weight_offset = static_cast<float>(c.norm_offset),
+                  .softcap = static_cast<float>(c.final_softcap)});
+}
+
+ModelFlow pre_norm_decoder(const FlowInput& in) {
+  ModelFlow flow(in.config.architecture);
+  decoder_inputs(flow);
+  flow.stage("rope", decoder_rope(in, in.config.rope, "rope"))
+      .stage("embed_tokens", embed_tokens(in))
+      .repeat_layers(in.config.layers, [&](ModelFlow& layer, std::int64_t i) {
+        layer.stage("residual_save", residual_save())
+            .stage("attention_norm", decoder_norm(in, "attention_norm", i))
+            .stage("self_attention", decoder_attention(in, i))
+            .stage("residual_add", residual_add())
+            .stage("residual_save", residual_save())
+            .stage("mlp_norm", decoder_norm(in, "mlp_norm", i))
+            .stage("mlp", decoder_mlp(in, i))
+            .stage("residual_add", residual_add());
+      })
+      .stage("lm_head", decoder_head(in))
+      .output("logits");
+  return flow;
+}
+
+}  // namespace rlx

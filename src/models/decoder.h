@@ -1,0 +1,49 @@
+// The parts that flows of decoders share: inputs, RoPE tables, and blocks filled in from the config.
+#pragma once
+
+#include "flow/blocks/attention.h"
+#include "flow/blocks/embedding.h"
+#include "flow/blocks/lm_head.h"
+#include "flow/blocks/mlp.h"
+#include "flow/blocks/norm.h"
+#include "flow/blocks/residual.h"
+#include "flow/blocks/rope.h"
+#include "models/architecture.h"
+
+namespace rlx {
+
+/// tokens[rows], positions[rows], seq_start[batch + 1], past[batch], slot[batch], out_rows[out_rows], all i32 (built_model.h).
+void decoder_inputs(ModelFlow& flow);
+
+/// The table of `rope`, with the divisors of the file's `rope_freqs.weight` where it has them.
+FlowStage decoder_rope(const FlowInput& in, const RopeConfig& rope, std::string slot);
+
+FlowStage embed_tokens(const FlowInput& in);
+FlowStage decoder_norm(const FlowInput& in, std::string_view role, std::int64_t layer = 0);
+/// Attention of a layer; `rope` is the slot of its frequencies.
+FlowStage decoder_attention(const FlowInput& in, std::int64_t layer, std::string_view rope = "rope");
+FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer);
+FlowStage decoder_head(const FlowInput& in);
+
+/// The decoder of Llama and its kin: x + attention(norm(x)), then x + mlp(norm(x)).
+ModelFlow pre_norm_decoder(const FlowInput& in);
+
+/// Tensors of that decoder in both formats; `q_norm` and `k_norm` only where the family has them. A leading slash: beside the decoder.
+inline constexpr TensorName kPreNormTensors[] = {
+    {"embedding", "embed_tokens", "token_embd"},
+    {"attention_norm", "layers.{}.input_layernorm", "blk.{}.attn_norm"},
+    {"wq", "layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
+    {"wk", "layers.{}.self_attn.k_proj", "blk.{}.attn_k"},
+    {"wv", "layers.{}.self_attn.v_proj", "blk.{}.attn_v"},
+    {"wo", "layers.{}.self_attn.o_proj", "blk.{}.attn_output"},
+    {"q_norm", "layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm"},
+    {"k_norm", "layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm"},
+    {"mlp_norm", "layers.{}.post_attention_layernorm", "blk.{}.ffn_norm"},
+    {"gate", "layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
+    {"up", "layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
+    {"down", "layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {"final_norm", "norm", "output_norm"},
+    {"head", "/lm_head", "output"},
+};
+
+}  // namespace rlx

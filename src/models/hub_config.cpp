@@ -1,0 +1,146 @@
+#include "models/hub_config.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace rlx {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMaxBytes = 64ull << 20;
+constexpr std::size_t kShown = 60;
+
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+  return text;
+}
+
+std::optional<std::int64_t> to_integer(const Json& v) {
+  if (v.is_number_unsigned()) {
+    const auto u = v.get<std::uint64_t>();
+    return std::in_range<std::int64_t>(u) ? std::optional(static_cast<std::int64_t>(u)) : std::nullopt;
+  }
+  if (v.is_number_integer()) return v.get<std::int64_t>();
+  return std::nullopt;
+}
+
+}  // namespace
+
+HubConfig HubConfig::from_file(const std::filesystem::path& path) {
+  return from_text(read_file(path, kMaxBytes), path.string());
+}
+
+HubConfig HubConfig::from_text(std::string_view text, std::string file) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& e) {
+    fail(ErrorCode::format, "{}: expected JSON: {}", file, e.what());
+  }
+  if (!json.is_object()) fail(ErrorCode::format, "{}: expected a JSON object, found {}", file, shown(json));
+  return HubConfig(std::move(json), std::move(file), {});
+}
+
+const Json* HubConfig::find(std::string_view key) const {
+  const auto it = json_.find(key);
+  return it == json_.end() || it->is_null() ? nullptr : &*it;
+}
+
+void HubConfig::fail_type(std::string_view key, std::string_view expected, const Json& found) const {
+  fail(ErrorCode::format, "{}: {}{}: expected {}, found {}", file_, path_, key, expected, shown(found));
+}
+
+std::optional<std::int64_t> HubConfig::integer(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  const std::optional<std::int64_t> n = to_integer(*v);
+  if (!n) fail_type(key, "an integer", *v);
+  return n;
+}
+
+std::optional<double> HubConfig::number(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  if (!v->is_number()) fail_type(key, "a number", *v);
+  return v->get<double>();
+}
+
+std::optional<bool> HubConfig::flag(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  if (!v->is_boolean()) fail_type(key, "true or false", *v);
+  return v->get<bool>();
+}
+
+std::optional<std::string> HubConfig::text(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  if (!v->is_string()) fail_type(key, "a string", *v);
+  return v->get<std::string>();
+}
+
+std::optional<std::vector<std::string>> HubConfig::texts(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  std::vector<std::string> list;
+  if (!v->is_array()) fail_type(key, "a list of strings", *v);
+  for (const Json& item : *v) {
+    if (!item.is_string()) fail_type(key, "a list of strings", *v);
+    list.push_back(item.get<std::string>());
+  }
+  return list;
+}
+
+std::optional<std::vector<float>> HubConfig::numbers(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  std::vector<float> list;
+  if (!v->is_array()) fail_type(key, "a list of numbers", *v);
+  for (const Json& item : *v) {
+    if (!item.is_number()) fail_type(key, "a list of numbers", *v);
+    list.push_back(item.get<float>());
+  }
+  return list;
+}
+
+std::vector<std::int64_t> HubConfig::integers(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return {};
+  std::vector<std::int64_t> list;
+  const auto add = [&](const Json& item) {
+    const std::optional<std::int64_t> n = to_integer(item);
+    if (!n) fail_type(key, "an integer or a list of integers", *v);
+    list.push_back(*n);
+  };
+  if (v->is_array()) {
+    for (const Json& item : *v) add(item);
+  } else {
+    add(*v);
+  }
+  return list;
+}
+
+std::optional<HubConfig> HubConfig::object(std::string_view key) const {
+  const Json* v = find(key);
+  if (!v) return std::nullopt;
+  if (!v->is_object()) fail_type(key, "an object", *v);
+  return HubConfig(*v, file_, fmt::format("{}{}.", path_, key));
+}
+
+std::int64_t HubConfig::required_integer(std::string_view key) const {
+  const std::optional<std::int64_t> v = integer(key);
+  if (!v) fail(ErrorCode::format, "{}: {}{}: expected an integer, found none", file_, path_, key);
+  return *v;
+}
+
+HubConfig HubConfig::over(std::string_view defaults) const {
+  Json merged = Json::parse(defaults);
+  for (const auto& [key, value] : json_.items()) merged[key] = value;
+  return HubConfig(std::move(merged), file_, path_);
+}
+
+}  // namespace rlx

@@ -1,0 +1,44 @@
+// Qwen 2 and 2.5 (https://arxiv.org/abs/2412.15115): Llama with biases on q, k and v, and a window on the upper layers where the
+// config asks for it.
+#include "models/decoder.h"
+#include "models/hub_rope.h"
+
+namespace rlx {
+namespace {
+
+constexpr std::string_view kGguf[] = {"qwen2"};
+constexpr std::string_view kClasses[] = {"Qwen2ForCausalLM"};
+constexpr std::string_view kModelTypes[] = {"qwen2"};
+
+void biases(DecoderConfig& c) {
+  c.qkv_bias = true;
+  c.out_bias = c.mlp_bias = false;
+}
+
+void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { biases(c); }
+
+bool upper_layer(const HubConfig& hub, std::int64_t layer) { return layer >= hub.integer("max_window_layers").value_or(0); }
+
+void read_hub(const HubConfig& hub, DecoderConfig& c) {
+  biases(c);
+  if (!hub.flag("use_sliding_window").value_or(false)) return;
+  c.window = hub.integer("sliding_window").value_or(0);
+  if (c.window != 0) c.windowed = read_layer_types(hub, c.layers, upper_layer);
+}
+
+}  // namespace
+
+constinit const Architecture kQwen2 = {
+    .name = "qwen2",
+    .gguf = kGguf,
+    .classes = kClasses,
+    .model_types = kModelTypes,
+    .hub_defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+                        "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
+    .tensors = kPreNormTensors,
+    .read_gguf = read_gguf,
+    .read_hub = read_hub,
+    .flow = pre_norm_decoder,
+};
+
+}  // namespace rlx

@@ -1,0 +1,39 @@
+// Qwen 3 (https://arxiv.org/abs/2505.09388): Llama with an RMS norm on each head of q and k, and heads of their own size.
+#include "models/decoder.h"
+#include "models/hub_rope.h"
+
+namespace rlx {
+namespace {
+
+constexpr std::string_view kGguf[] = {"qwen3"};
+constexpr std::string_view kClasses[] = {"Qwen3ForCausalLM"};
+constexpr std::string_view kModelTypes[] = {"qwen3"};
+
+void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { c.qk_norm = true; }
+
+bool upper_layer(const HubConfig& hub, std::int64_t layer) { return layer >= hub.integer("max_window_layers").value_or(0); }
+
+void read_hub(const HubConfig& hub, DecoderConfig& c) {
+  c.qk_norm = true;
+  c.mlp_bias = false;
+  if (!hub.flag("use_sliding_window").value_or(false)) return;
+  c.window = hub.integer("sliding_window").value_or(0);
+  if (c.window != 0) c.windowed = read_layer_types(hub, c.layers, upper_layer);
+}
+
+}  // namespace
+
+constinit const Architecture kQwen3 = {
+    .name = "qwen3",
+    .gguf = kGguf,
+    .classes = kClasses,
+    .model_types = kModelTypes,
+    .hub_defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu", "head_dim": 128,
+                        "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
+    .tensors = kPreNormTensors,
+    .read_gguf = read_gguf,
+    .read_hub = read_hub,
+    .flow = pre_norm_decoder,
+};
+
+}  // namespace rlx
