@@ -68,23 +68,34 @@ class BarrierPlacer {
   // A call that conflicts with one since the last barrier puts a barrier before itself.
   void run() {
     for (std::size_t c = 0; c < program_.calls.size(); ++c) {
-      std::vector<Range> mine = ranges(program_.calls[c]);
-      const bool shared = plan_.calls[c].scratch.shared > 0;
-      if (c > 0 && ((shared && shared_used_) || conflicts(mine))) {
-        plan_.calls[c - 1].barrier_after = true;
-        open_.clear();
-        shared_used_ = false;
-      } else if (c > 0) {
-        plan_.calls[c - 1].barrier_after = false;
-      }
+      const std::vector<Range> mine = ranges(program_.calls[c]);
+      if (c > 0) plan_.calls[c - 1].barrier_after = uses_shared(c - 1) || conflicts(mine);
+      clear_shared(c);
+      if (c > 0 && plan_.calls[c - 1].barrier_after) open_.clear();
       open_.insert(open_.end(), mine.begin(), mine.end());
-      shared_used_ |= shared;
     }
     // The last barrier is the end of the step.
     if (!plan_.calls.empty()) plan_.calls.back().barrier_after = true;
   }
 
  private:
+  bool uses_shared(std::size_t c) const { return plan_.calls[c].scratch.shared > 0; }
+
+  // The shared area is one for all calls and must be clear when a call begins that uses it: the first call after a barrier
+  // behind its last user clears it, so that no barrier is spent on clearing unless two users follow each other.
+  void clear_shared(std::size_t c) {
+    if (c > 0 && plan_.calls[c - 1].barrier_after) clearing_ = false;
+    if (dirty_) {
+      plan_.calls[c].zero_before = true;
+      plan_.calls[c].barrier_before = uses_shared(c);
+      clearing_ = !uses_shared(c);
+    } else if (uses_shared(c) && clearing_) {
+      plan_.calls[c - 1].barrier_after = true;
+      clearing_ = false;
+    }
+    dirty_ = uses_shared(c);
+  }
+
   void add(std::vector<Range>& out, std::int32_t operand, bool write) const {
     const auto i = static_cast<std::size_t>(operand);
     const Operand& o = program_.operands[i];
@@ -110,7 +121,8 @@ class BarrierPlacer {
   const Program& program_;
   Plan& plan_;
   std::vector<Range> open_;
-  bool shared_used_ = false;
+  bool dirty_ = true;      // the step before left counters behind
+  bool clearing_ = false;  // a call without a barrier yet clears the area
 };
 
 }  // namespace

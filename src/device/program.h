@@ -72,6 +72,8 @@ struct Plan {
   std::int64_t arena_bytes = 0;
   struct CallPlan {
     ScratchNeed scratch;
+    bool zero_before = false;              ///< thread 0 clears the zeroed part of the shared area first
+    bool barrier_before = false;           ///< after that clearing, when this call itself uses the area
     bool barrier_after = true;             ///< a later call needs what calls since the last barrier wrote, or the reverse
   };
   std::vector<CallPlan> calls;

@@ -1,0 +1,168 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/error.h"
+#include "device/view.h"
+
+namespace rlx {
+
+DimBinding StepSizes::binding() const {
+  return DimBinding{{sym::rows, rows}, {sym::out_rows, out_rows}, {sym::batch, batch}};
+}
+
+Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings bindings)
+    : program_(std::move(program)), plan_(std::move(plan)), bindings_(std::move(bindings)) {
+  RLX_CHECK(bindings_.weights.size() == program_->weights.size() && bindings_.states.size() == program_->states.size());
+  views_.resize(program_->operands.size());
+  prepared_.resize(program_->calls.size());
+  call_us_.assign(program_->calls.size(), 0.0);
+  call_runs_.assign(program_->calls.size(), 0);
+  std::size_t count = 0;
+  for (const Call& c : program_->calls) count += c.in.size() + c.out.size();
+  call_views_.resize(count);
+}
+
+void Executor::clear_profile() {
+  std::fill(call_us_.begin(), call_us_.end(), 0.0);
+  std::fill(call_runs_.begin(), call_runs_.end(), 0);
+}
+
+void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
+  const DimBinding binding = sizes.binding();
+  for (auto [symbol, size] : binding.sizes()) {
+    const auto upper = plan_.upper.get(symbol);
+    if (upper && size > *upper)
+      fail(ErrorCode::limit, "{}: {} = {} is above the planned {}", program_->name, symbol.name(), size, *upper);
+  }
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    const Operand& o = program_->operands[i];
+    const auto k = static_cast<std::size_t>(o.index);
+    TensorView& v = views_[i];
+    v = make_view(o.shape, binding);
+    switch (o.place) {
+      case Place::input: break;
+      case Place::weight: v.data = const_cast<std::byte*>(bindings_.weights[k]); break;
+      case Place::arena: v.data = memory.arena + plan_.offsets[i]; break;
+      case Place::state:
+        v.data = bindings_.states[k];
+        if (o.shape.kind == ShapeKind::pages) {
+          v.rank = 2;
+          v.dims[0] = bindings_.slots;
+          v.dims[1] = bindings_.pages_per_slot;
+          v.strides[1] = sizeof(std::int32_t);
+          v.strides[0] = v.dims[1] * v.strides[1];
+        }
+        break;
+    }
+  }
+  input_views_.clear();
+  std::size_t at = 0;
+  const auto copy = [&](std::int32_t operand) {
+    const Operand& o = program_->operands[static_cast<std::size_t>(operand)];
+    if (o.place == Place::input) input_views_.emplace_back(o.index, at);
+    call_views_[at++] = views_[static_cast<std::size_t>(operand)];
+  };
+  for (std::size_t c = 0; c < program_->calls.size(); ++c) {
+    const Call& call = program_->calls[c];
+    prepared_[c].in = static_cast<std::int32_t>(at);
+    for (std::int32_t o : call.in) copy(o);
+    prepared_[c].out = static_cast<std::int32_t>(at);
+    for (std::int32_t o : call.out) copy(o);
+    // A call without a row to compute: the epilogue of a prompt chunk whose logits nobody wants.
+    prepared_[c].skip = std::all_of(call.out.begin(), call.out.end(), [&](std::int32_t o) {
+      const TensorView& v = views_[static_cast<std::size_t>(o)];
+      return program_->operands[static_cast<std::size_t>(o)].place == Place::arena && v.rank > 0 && v.dims[0] == 0;
+    });
+  }
+  sizes_ = sizes;
+  memory_ = memory;
+}
+
+void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory, Workers& workers) {
+  if (!(sizes == sizes_) || !(memory == memory_)) prepare(sizes, memory);
+  for (auto [input, view] : input_views_) call_views_[view].data = const_cast<std::int32_t*>(inputs[input]);
+  failure_.clear();
+  workers.run([&](int thread) noexcept { work(thread, workers); });
+  if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
+}
+
+void Executor::work(int thread, Workers& workers) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const bool timed = profile_ && thread == 0;
+  auto start = timed ? Clock::now() : Clock::time_point{};
+  for (std::size_t c = 0; c < prepared_.size(); ++c) {
+    const Plan::CallPlan& p = plan_.calls[c];
+    if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
+      std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
+    if (p.barrier_before) workers.barrier().wait();
+    if (!prepared_[c].skip) run_call(c, thread, workers.threads());
+    if (p.barrier_after && c + 1 < prepared_.size()) workers.barrier().wait();
+    if (timed) {
+      const auto now = Clock::now();
+      call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();
+      call_runs_[c] += prepared_[c].skip ? 0 : 1;
+      start = now;
+    }
+  }
+}
+
+void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
+  const Call& call = program_->calls[c];
+  KernelArgs args;
+  args.in = call_views_.data() + prepared_[c].in;
+  args.out = call_views_.data() + prepared_[c].out;
+  args.inputs = static_cast<int>(call.in.size());
+  args.outputs = static_cast<int>(call.out.size());
+  args.thread = thread;
+  args.threads = threads;
+  args.scratch = memory_.scratch + thread * memory_.scratch_stride;
+  args.shared = memory_.shared;
+  if (call.kernel != nullptr) call.kernel->run(call.attrs.data(), args);
+  else if (thread == 0) run_reference(call, args);
+}
+
+// The interpreter's kernel runs on one thread; it may throw, and the workers must still meet.
+void Executor::run_reference(const Call& call, const KernelArgs& args) noexcept {
+  try {
+    KernelArgs whole = args;
+    whole.threads = 1;
+    call.def->reference(call.attrs, whole);
+  } catch (const std::exception& e) {
+    failure_ = fmt::format("{}: {}", call.origin.empty() ? std::string(call.def->name) : call.origin, e.what());
+  }
+}
+
+const TensorView& Executor::output(std::size_t i) const {
+  return views_[static_cast<std::size_t>(program_->outputs[i].operand)];
+}
+
+std::pair<std::int64_t, std::int64_t> Executor::call_work(std::size_t c) const {
+  const Call& call = program_->calls[c];
+  std::int64_t bytes = 0, ops = 0, weights = 0;
+  for (std::int32_t o : call.in) {
+    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
+    if (operand.place == Place::state) continue;
+    if (operand.shape.rank() == 2 && operand.place == Place::weight) {
+      const std::int64_t elements = operand.shape.elements().constant().value_or(0);
+      // An embedding reads only its rows; a product reads all of its weight, whatever the layout.
+      if (call.def->has(Trait::compute)) {
+        weights += elements;
+        bytes += elements / info(operand.shape.dtype).block_elements * info(operand.shape.dtype).block_bytes;
+      }
+    } else {
+      bytes += view_bytes(operand.shape, sizes_.binding());
+    }
+  }
+  for (std::int32_t o : call.out) {
+    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
+    if (operand.place == Place::arena) bytes += view_bytes(operand.shape, sizes_.binding());
+  }
+  const TensorView& first = views_[static_cast<std::size_t>(call.out[0])];
+  if (weights > 0) ops = 2 * weights * (first.rank > 1 ? first.dims[0] : 1);
+  return {bytes, ops};
+}
+
+}  // namespace rlx

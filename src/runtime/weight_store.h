@@ -1,0 +1,51 @@
+// The immutable weights of one checkpoint, outside every program: an entry is packed when it is first bound and shared by all
+// executables of the model.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/workers.h"
+#include "device/backend.h"
+#include "device/program.h"
+#include "flow/built_model.h"
+
+namespace rlx {
+
+class WeightStore {
+ public:
+  WeightStore(std::shared_ptr<const WeightSource> source, const std::vector<ModelParam>& params);
+
+  /// The bytes behind each weight entry of a program, in order; packs what is not there yet on all workers and lets the packed
+  /// pages of the file go. Errors: memory; io (the file was cut); shape (an entry whose stored size does not fit).
+  std::vector<const std::byte*> bind(const Program& program, const Backend& backend, Workers& workers);
+  /// Bytes that bind() would allocate.
+  std::int64_t needed_bytes(const Program& program, const Backend& backend) const;
+
+  std::int64_t packed_tensors() const { return packed_tensors_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  using Key = std::tuple<std::string, DType, Layout>;
+  struct Missing {
+    const WeightEntry* entry;
+    std::int64_t bytes;
+    std::byte* out;
+  };
+  std::vector<Missing> missing(const Program& program, const Backend& backend) const;
+  void fill(const Missing& m, const Backend& backend, Workers& workers);
+  bool as_stored(const WeightEntry& entry) const;
+  const WeightRef& stored(const WeightEntry& entry) const;
+
+  std::shared_ptr<const WeightSource> source_;
+  std::map<std::string, ModelParam> params_;
+  std::map<Key, const std::byte*> entries_;
+  std::vector<Arena> arenas_;
+  std::int64_t packed_tensors_ = 0, bytes_ = 0;
+};
+
+}  // namespace rlx
