@@ -54,7 +54,9 @@ Group quantize(const float* x) {
   }
   if (most == 0) return g;
   g.d = most / 127.0f;
-  for (int i = 0; i < kKvGroup; ++i) g.q[i] = static_cast<std::int8_t>(std::lrintf(x[i] / most * 127.0f));
+  const float up = most < 1e-36f ? 0x1p96f : 1.0f;  // as in quantize_group: 127 / most must not overflow
+  const float scale = 127.0f / (most * up);
+  for (int i = 0; i < kKvGroup; ++i) g.q[i] = static_cast<std::int8_t>(std::lrintf(x[i] * up * scale));
   return g;
 }
 

@@ -28,12 +28,6 @@ RLX_SIMD f32x16 exp(f32x16 x) {
   return p * exp2_whole(half) * exp2_whole(whole - half);
 }
 
-RLX_SIMD f32x16 abs(f32x16 x) { return as_f32(as_i32(x) & set1_i32(0x7fffffff)); }
-/// The magnitude of a with the sign of s.
-RLX_SIMD f32x16 with_sign(f32x16 a, f32x16 s) {
-  return as_f32((as_i32(a) & set1_i32(0x7fffffff)) | (as_i32(s) & set1_i32(static_cast<int>(0x80000000u))));
-}
-
 RLX_SIMD f32x16 tanh(f32x16 x) {
   const f32x16 t = abs(x), z = t * t;
   f32x16 q = set1(2.064665234e-03f);
@@ -44,7 +38,7 @@ RLX_SIMD f32x16 tanh(f32x16 x) {
   q = fma(q, z, set1(-3.333332961e-01f));
   const f32x16 small = fma(z * t, q, t);
   const f32x16 large = set1(1.0f) - set1(2.0f) / (exp(t + t) + set1(1.0f));
-  return with_sign(select(lt(t, set1(0.625f)), small, large), x);
+  return copy_sign(select(lt(t, set1(0.625f)), small, large), x);
 }
 
 RLX_SIMD f32x16 erf(f32x16 x) {
@@ -66,7 +60,7 @@ RLX_SIMD f32x16 erf(f32x16 x) {
   g = fma(g, t, set1(1.129578408e+00f));
   g = fma(g, t, set1(-1.880364419e-04f));
   const f32x16 large = set1(1.0f) - exp(set1(0.0f) - g);
-  return with_sign(select(lt(t, set1(1.0f)), small, large), x);
+  return copy_sign(select(lt(t, set1(1.0f)), small, large), x);
 }
 
 RLX_SIMD f32x16 silu(f32x16 x) { return x / (set1(1.0f) + exp(set1(0.0f) - x)); }
