@@ -80,20 +80,20 @@ MetaspaceStep::Prepend read_prepend(const Fields& fields) {
 
 Readers<NormalizeStep> normalizer_readers() {
   const auto form = [](NormalForm f) {
-    return [f](const Fields&, std::vector<NormalizeStep>& s) { s.push_back(NormalFormStep{f}); };
+    return [f](const Fields&, std::vector<NormalizeStep>& s) { s.emplace_back(NormalFormStep{f}); };
   };
   return {
       {"NFC", form(NormalForm::nfc)},
       {"NFD", form(NormalForm::nfd)},
       {"NFKC", form(NormalForm::nfkc)},
       {"NFKD", form(NormalForm::nfkd)},
-      {"Lowercase", [](const Fields&, auto& s) { s.push_back(LowercaseStep{}); }},
-      {"StripAccents", [](const Fields&, auto& s) { s.push_back(StripAccentsStep{}); }},
-      {"ByteLevel", [](const Fields&, auto& s) { s.push_back(ByteCharsStep{}); }},
+      {"Lowercase", [](const Fields&, auto& s) { s.emplace_back(LowercaseStep{}); }},
+      {"StripAccents", [](const Fields&, auto& s) { s.emplace_back(StripAccentsStep{}); }},
+      {"ByteLevel", [](const Fields&, auto& s) { s.emplace_back(ByteCharsStep{}); }},
       {"Strip",
-       [](const Fields& f, auto& s) { s.push_back(StripStep{f.boolean("strip_left"), f.boolean("strip_right")}); }},
-      {"Prepend", [](const Fields& f, auto& s) { s.push_back(PrependStep{f.string("prepend")}); }},
-      {"Replace", [](const Fields& f, auto& s) { s.push_back(ReplaceStep{read_pattern(f), f.string("content")}); }},
+       [](const Fields& f, auto& s) { s.emplace_back(StripStep{f.boolean("strip_left"), f.boolean("strip_right")}); }},
+      {"Prepend", [](const Fields& f, auto& s) { s.emplace_back(PrependStep{f.string("prepend")}); }},
+      {"Replace", [](const Fields& f, auto& s) { s.emplace_back(ReplaceStep{read_pattern(f), f.string("content")}); }},
   };
 }
 
@@ -101,39 +101,41 @@ Readers<PreStep> pre_tokenizer_readers() {
   return {
       {"ByteLevel",
        [](const Fields& f, auto& s) {
-         ByteLevelStep step{f.boolean("add_prefix_space", true), std::nullopt};
-         if (f.boolean("use_regex", true)) step.regex.emplace(kGpt2Pattern);
-         s.push_back(std::move(step));
+         if (f.boolean("add_prefix_space", true)) s.emplace_back(PrefixSpaceStep{});
+         if (f.boolean("use_regex", true)) {
+           s.emplace_back(SplitStep{{"", Regex(kGpt2Pattern)}, SplitBehavior::isolated, false});
+         }
+         s.emplace_back(ByteLevelStep{});
        }},
       {"Split",
        [](const Fields& f, auto& s) {
-         s.push_back(SplitStep{read_pattern(f), read_behavior(f), f.boolean("invert", false)});
+         s.emplace_back(SplitStep{read_pattern(f), read_behavior(f), f.boolean("invert", false)});
        }},
       {"Digits",
        [](const Fields& f, auto& s) {
          const bool each = f.boolean("individual_digits", false);
-         s.push_back(ClassStep{is_numeric, each ? SplitBehavior::isolated : SplitBehavior::contiguous});
+         s.emplace_back(ClassStep{is_numeric, each ? SplitBehavior::isolated : SplitBehavior::contiguous});
        }},
       {"Punctuation",
-       [](const Fields& f, auto& s) { s.push_back(ClassStep{is_punctuation, read_behavior(f, "Isolated")}); }},
+       [](const Fields& f, auto& s) { s.emplace_back(ClassStep{is_punctuation, read_behavior(f, "Isolated")}); }},
       {"Whitespace",
        [](const Fields&, auto& s) {
-         s.push_back(SplitStep{{"", Regex(R"(\w+|[^\w\s]+)")}, SplitBehavior::removed, true});
+         s.emplace_back(SplitStep{{"", Regex(R"(\w+|[^\w\s]+)")}, SplitBehavior::removed, true});
        }},
       {"WhitespaceSplit",
-       [](const Fields&, auto& s) { s.push_back(ClassStep{is_whitespace, SplitBehavior::removed}); }},
+       [](const Fields&, auto& s) { s.emplace_back(ClassStep{is_whitespace, SplitBehavior::removed}); }},
       {"BertPreTokenizer",
        [](const Fields&, auto& s) {
-         s.push_back(ClassStep{is_whitespace, SplitBehavior::removed});
-         s.push_back(ClassStep{is_punctuation, SplitBehavior::isolated});
+         s.emplace_back(ClassStep{is_whitespace, SplitBehavior::removed});
+         s.emplace_back(ClassStep{is_punctuation, SplitBehavior::isolated});
        }},
       {"CharDelimiterSplit",
        [](const Fields& f, auto& s) {
-         s.push_back(SplitStep{{one_character(f, "delimiter"), std::nullopt}, SplitBehavior::removed, false});
+         s.emplace_back(SplitStep{{one_character(f, "delimiter"), std::nullopt}, SplitBehavior::removed, false});
        }},
       {"Metaspace",
        [](const Fields& f, auto& s) {
-         s.push_back(MetaspaceStep{one_character(f, "replacement", MetaspaceStep{}.mark), read_prepend(f),
+         s.emplace_back(MetaspaceStep{one_character(f, "replacement", MetaspaceStep{}.mark), read_prepend(f),
                                    f.boolean("split", true)});
        }},
   };
@@ -141,22 +143,22 @@ Readers<PreStep> pre_tokenizer_readers() {
 
 Readers<DecodeStep> decoder_readers() {
   return {
-      {"ByteLevel", [](const Fields&, auto& s) { s.push_back(ByteLevelDecode{}); }},
-      {"ByteFallback", [](const Fields&, auto& s) { s.push_back(ByteFallbackDecode{}); }},
-      {"Fuse", [](const Fields&, auto& s) { s.push_back(FuseDecode{}); }},
+      {"ByteLevel", [](const Fields&, auto& s) { s.emplace_back(ByteLevelDecode{}); }},
+      {"ByteFallback", [](const Fields&, auto& s) { s.emplace_back(ByteFallbackDecode{}); }},
+      {"Fuse", [](const Fields&, auto& s) { s.emplace_back(FuseDecode{}); }},
       {"Metaspace",
        [](const Fields& f, auto& s) {
-         s.push_back(MetaspaceDecode{one_character(f, "replacement", MetaspaceStep{}.mark),
+         s.emplace_back(MetaspaceDecode{one_character(f, "replacement", MetaspaceStep{}.mark),
                                      read_prepend(f) == MetaspaceStep::Prepend::never});
        }},
-      {"Replace", [](const Fields& f, auto& s) { s.push_back(ReplaceDecode{read_pattern(f), f.string("content")}); }},
+      {"Replace", [](const Fields& f, auto& s) { s.emplace_back(ReplaceDecode{read_pattern(f), f.string("content")}); }},
       {"Strip",
        [](const Fields& f, auto& s) {
          constexpr std::int64_t kMost = 1 << 20;
-         s.push_back(StripDecode{one_character(f, "content"), static_cast<std::size_t>(f.integer("start", 0, kMost)),
+         s.emplace_back(StripDecode{one_character(f, "content"), static_cast<std::size_t>(f.integer("start", 0, kMost)),
                                  static_cast<std::size_t>(f.integer("stop", 0, kMost))});
        }},
-      {"BPEDecoder", [](const Fields& f, auto& s) { s.push_back(SuffixDecode{f.string("suffix", "</w>")}); }},
+      {"BPEDecoder", [](const Fields& f, auto& s) { s.emplace_back(SuffixDecode{f.string("suffix", "</w>")}); }},
   };
 }
 

@@ -103,17 +103,14 @@ void rewrite(Words& words, const Write& write) {
   words.text.swap(out);
 }
 
-void apply(const ByteLevelStep& step, Words& words) {
-  if (step.add_prefix_space) {
-    rewrite(words, [](const Word&, std::string_view text, std::string& out) {
-      if (text[0] != ' ') out += ' ';
-      out += text;
-    });
-  }
-  if (step.regex) {
-    cut(words, SplitBehavior::isolated, false,
-        [&](std::string_view text, std::vector<Part>& parts) { step.regex->split(text, parts); });
-  }
+void apply(const PrefixSpaceStep&, Words& words) {
+  rewrite(words, [](const Word&, std::string_view text, std::string& out) {
+    if (text[0] != ' ') out += ' ';
+    out += text;
+  });
+}
+
+void apply(const ByteLevelStep&, Words& words) {
   rewrite(words, [](const Word&, std::string_view text, std::string& out) { append_byte_chars(out, text); });
 }
 

@@ -49,11 +49,11 @@ struct ClassStep {
   SplitBehavior behavior = SplitBehavior::isolated;
 };
 
-/// GPT-2's: its own pattern (if asked for), then every byte as a character.
-struct ByteLevelStep {
-  bool add_prefix_space = false;
-  std::optional<Regex> regex;
-};
+/// Puts a space in front of each word that does not begin with one.
+struct PrefixSpaceStep {};
+
+/// Every byte becomes a character (byte_level.h).
+struct ByteLevelStep {};
 
 /// SentencePiece's: spaces become `mark`, which is also put in front, and words begin with it.
 struct MetaspaceStep {
@@ -62,7 +62,7 @@ struct MetaspaceStep {
   bool cut = true;
 };
 
-using PreStep = std::variant<SplitStep, ClassStep, ByteLevelStep, MetaspaceStep>;
+using PreStep = std::variant<SplitStep, ClassStep, PrefixSpaceStep, ByteLevelStep, MetaspaceStep>;
 
 /// GPT-2's pattern (openai/gpt-2, src/encoder.py).
 extern const char* const kGpt2Pattern;
