@@ -276,6 +276,9 @@ RLX_SIMD i32x16 widen_add(i32x16 acc, short_acc s) {
   const ni one = ni_set1_i16(1);
   return RLX_EACH(i32x16, ni_add(acc.v[i], ni_madd(s.v[i], one)));
 }
+inline constexpr bool kShortSums = true;  ///< whether short_acc holds int16
+/// acc += the dots of 4 a row, for weights up to 127.
+RLX_SIMD i32x16 dot_unsigned(i32x16 acc, u8x64 w, x4 x) { return widen_add(acc, dot_short(short_zero(), w, x)); }
 /// A line of s8 weights made ready for dot_signed: the weights and their magnitudes.
 struct SignedLine { u8x64 w, magnitude; };
 inline constexpr int kSignedOffset = 0;  ///< dot_signed gives w * x + kSignedOffset * x

@@ -112,6 +112,9 @@ RLX_SIMD short_acc short_zero() { return {_mm512_setzero_si512()}; }
 /// acc += the dots of 4 a row. The int32 sums of this level have no limit on the number of steps.
 RLX_SIMD short_acc dot_short(short_acc acc, u8x64 w, x4 x) { return {_mm512_dpbusd_epi32(acc.v, w.v, x)}; }
 RLX_SIMD i32x16 widen_add(i32x16 acc, short_acc s) { return {_mm512_add_epi32(acc.v, s.v)}; }
+inline constexpr bool kShortSums = false;  ///< whether short_acc holds int16
+/// acc += the dots of 4 a row, for weights up to 127.
+RLX_SIMD i32x16 dot_unsigned(i32x16 acc, u8x64 w, x4 x) { return {_mm512_dpbusd_epi32(acc.v, w.v, x)}; }
 /// A line of s8 weights made ready for dot_signed: w + 128.
 struct SignedLine { u8x64 biased; };
 inline constexpr int kSignedOffset = 128;  ///< dot_signed gives w * x + kSignedOffset * x

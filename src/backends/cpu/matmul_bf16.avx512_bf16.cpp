@@ -1,0 +1,63 @@
+// bf16 tokens times bf16 panels on the units for bf16: each instruction adds the two products of a pair of columns.
+#include "backends/cpu/matmul_tile.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+namespace {
+
+constexpr int kBf16Tokens = 8;
+
+RLX_SIMD __m512bh as_bf16(__m512i v) { return reinterpret_cast<__m512bh>(v); }
+
+template <int R, int M>
+void bf16_tile(const Tile& t) noexcept {
+  f32x16 f[R][M];
+  load_sums(t, f);
+  const std::byte* x[M];
+  token_rows(t, x);
+  const auto pair = [&](std::int64_t k, std::size_t bytes) RLX_INLINE {
+    u8x64 line[R];
+    each_index<R>([&](auto r) RLX_INLINE { line[r] = load_line(t.w + r * t.w_stride + k * 32); });
+    each_index<M>([&](auto m) RLX_INLINE {
+      int two = 0;
+      __builtin_memcpy(&two, x[m] + k * 2, bytes);
+      const __m512bh v = as_bf16(_mm512_set1_epi32(two));
+      each_index<R>([&](auto r) RLX_INLINE { f[r][m].v = _mm512_dpbf16_ps(f[r][m].v, as_bf16(line[r].v), v); });
+    });
+  };
+  std::int64_t k = 0;
+  for (; k + 1 < t.k; k += 2) pair(k, 4);
+  if (k < t.k) pair(k, 2);
+  store_sums(t, f);
+}
+
+template <int M>
+void bf16_direct(const Tile& t) noexcept {
+  if constexpr (M == 1)
+    if (t.panels == kDirectPanels) return bf16_tile<kDirectPanels, 1>(t);
+  for (int r = 0; r < t.panels; ++r) {
+    Tile one = t;
+    one.w += r * t.w_stride;
+    one.c += r * M * kLanes;
+    bf16_tile<1, M>(one);
+  }
+}
+
+constexpr ProductKernels make() {
+  ProductKernels k;
+  k.direct[1] = bf16_direct<1>;
+  k.direct[2] = bf16_direct<2>;
+  k.direct[4] = bf16_direct<4>;
+  k.tile[0][1] = bf16_tile<1, 1>, k.tile[1][1] = bf16_tile<2, 1>;
+  k.tile[0][2] = bf16_tile<1, 2>, k.tile[1][2] = bf16_tile<2, 2>;
+  k.tile[0][4] = bf16_tile<1, 4>, k.tile[1][4] = bf16_tile<2, 4>;
+  k.tile[0][kBf16Tokens] = bf16_tile<1, kBf16Tokens>, k.tile[1][kBf16Tokens] = bf16_tile<2, kBf16Tokens>;
+  k.tile_tokens = kBf16Tokens;
+  return k;
+}
+constexpr ProductKernels kProduct = make();
+
+}  // namespace
+
+const ProductKernels* bf16_kernels(DType w) { return w == DType::bf16 ? &kProduct : nullptr; }
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -1,0 +1,234 @@
+// Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and finishes each tile (bias,
+// activation, residual) while its sums are in the cache.
+#include "backends/cpu/matmul_tile.h"
+#include "backends/cpu/simd_math.h"
+#include "ir/kernel_args.h"
+#include "ops/matmul.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+namespace {
+
+/// Rows [rows, n] of a tensor, whatever its rank.
+struct Rows {
+  std::byte* data = nullptr;
+  std::int64_t count = 1, stride = 0;
+};
+Rows rows_of(const TensorView& v) {
+  Rows r;
+  r.data = static_cast<std::byte*>(v.data);
+  for (int i = 0; i + 1 < v.rank; ++i) r.count *= v.dims[i];
+  if (v.rank >= 2) r.stride = v.strides[v.rank - 2];
+  return r;
+}
+
+struct Product {
+  DType x_type, w_type;
+  Rows x, y, residual;
+  std::int64_t k, n;
+  const std::byte* w[2];   ///< the weight, or gate and up
+  int weights;
+  const float* bias;
+  Act act;
+  int thread, threads;
+  std::byte* scratch;
+};
+
+/// The tile's place in the result and its sums [weights][panels][tokens][16].
+struct TileSums {
+  std::int64_t panel, token;
+  int panels, tokens, live;
+  const float* c;
+};
+
+template <Act A>
+void finish_tile(const Product& p, const TileSums& t) {
+  for (int r = 0; r < t.panels; ++r) {
+    const std::int64_t column = (t.panel + r) * kPanelRows;
+    const int lanes = static_cast<int>(min64(kPanelRows, p.n - column));
+    const auto read = [&](const float* from) RLX_INLINE {
+      return lanes == kLanes ? load(from) : load_partial(from, lanes);
+    };
+    const f32x16 bias = p.bias ? read(p.bias + column) : zero_f32();
+    for (int m = 0; m < t.live; ++m) {
+      const float* c = t.c + (r * t.tokens + m) * kLanes;
+      f32x16 v = load(c);
+      if (p.bias) v = v + bias;
+      v = activate<A>(v);
+      if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
+      const auto at = [&](const Rows& rows) RLX_INLINE {
+        return reinterpret_cast<float*>(rows.data + (t.token + m) * rows.stride) + column;
+      };
+      if (p.residual.data) v = v + read(at(p.residual));
+      if (lanes == kLanes) store(at(p.y), v);
+      else store_partial(at(p.y), v, lanes);
+    }
+  }
+}
+using FinishFn = void (*)(const Product&, const TileSums&);
+constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>, finish_tile<Act::gelu_tanh>,
+                                finish_tile<Act::gelu>, finish_tile<Act::relu>};
+
+const ProductKernels* kernels_for(DType x, DType w) {
+#if defined(RLX_ISA_avx512_bf16)
+  return x == DType::bf16 ? bf16_kernels(w) : nullptr;
+#else
+  return x == DType::xq8 ? int_kernels(w) : float_kernels(w);
+#endif
+}
+
+/// Tokens of a chunk in the form that the kernels read: at `first` with `stride` bytes between them, and their prep.
+struct Tokens {
+  const std::byte* first;
+  std::int64_t stride;
+  const float* prep;
+};
+
+/// The smallest kernel for so many tokens: 1, 2, 4 or `most`.
+int kernel_tokens(int tokens, int most) {
+  const int power = tokens <= 2 ? tokens : 4;
+  return tokens <= 4 && power <= most ? power : most;
+}
+
+/// Makes a chunk of tokens ready, in tiles of `step`.
+Tokens prepare(const Product& p, const ProductKernels& kernels, std::int64_t first, std::int64_t count,
+               int step) {
+  Tokens t{p.x.data + first * p.x.stride, p.x.stride, nullptr};
+  auto* out = reinterpret_cast<float*>(p.scratch);
+  if (kernels.prepare) {
+    t.prep = out;
+    const std::int64_t floats = prep_floats(p.w_type, p.k);
+    for (std::int64_t m = 0; m < count; m += step) {
+      const int live = static_cast<int>(min64(step, count - m)), tokens = kernel_tokens(live, step);
+      kernels.prepare({t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
+    }
+  }
+#if !defined(RLX_ISA_avx512_bf16)
+  if (p.x_type == DType::bf16 && kernels.widens) {
+    widen_tokens({t.first, t.stride, p.k, static_cast<int>(count), static_cast<int>(count), out});
+    t.first = p.scratch;
+    t.stride = p.k * 4;
+  }
+#endif
+  return t;
+}
+
+/// Few tokens: the packed panels are decoded in registers and stream from memory once.
+void run_direct(const Product& p, const ProductKernels& kernels, const MatmulShare& share) {
+  const int live = static_cast<int>(p.x.count), tokens = kernel_tokens(live, kDirectTokens);
+  const Tokens x = prepare(p, kernels, 0, live, kDirectTokens);
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k);
+  alignas(64) float c[2 * kDirectPanels * kDirectTokens * kLanes];
+  for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += kDirectPanels) {
+    const int panels = static_cast<int>(min64(kDirectPanels, share.panel_end - panel));
+    for (int i = 0; i < p.weights; ++i) {
+      Tile t{};
+      t.w = p.w[i] + panel * bytes, t.w_stride = bytes;
+      t.x = x.first, t.x_stride = x.stride, t.live = live, t.prep = x.prep;
+      t.k = p.k, t.first = true, t.panels = panels;
+      t.c = c + i * panels * tokens * kLanes;
+      kernels.direct[tokens](t);
+    }
+    kFinish[static_cast<int>(p.act)](p, {panel, 0, panels, tokens, live, c});
+  }
+}
+
+/// A chunk of tokens and a few panels.
+struct Sweep {
+  const Tokens& x;
+  std::int64_t chunk, count;  ///< first token and number
+  std::int64_t panel;
+  int panels;
+};
+
+/// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them in tiles.
+void sweep_panels(const Product& p, const ProductKernels& kernels, const Sweep& at) {
+  const MatmulScratch sizes = matmul_scratch(p.x_type, p.w_type, p.k, p.weights);
+  std::byte* const unpacked = p.scratch + sizes.prep;
+  auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
+  const bool int8 = p.x_type == DType::xq8;
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / (p.weights * kTilePanels);
+  const std::int64_t depth = !kernels.unpack ? p.k : int8 ? kIntDepth : kFloatDepth;
+  const std::int64_t x_bytes = int8 ? 1 : kernels.widens ? 4 : 2;
+  for (std::int64_t k = 0; k == 0 || k < p.k; k += depth) {
+    Tile t{};
+    t.k = min64(depth, p.k - k), t.first = k == 0;
+    t.w_stride = kernels.unpack ? slot : bytes, t.x_stride = at.x.stride;
+    for (int i = 0; kernels.unpack && i < p.weights * at.panels; ++i)
+      kernels.unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k, unpacked + i * slot);
+    for (std::int64_t m = 0; m < at.count; m += kernels.tile_tokens) {
+      t.live = static_cast<int>(min64(kernels.tile_tokens, at.count - m));
+      const int tokens = kernel_tokens(t.live, kernels.tile_tokens);
+      t.x = at.x.first + m * t.x_stride + k * x_bytes;
+      if (at.x.prep) t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
+      float* const c = sums + m * p.weights * at.panels * kLanes;
+      for (int i = 0; i < p.weights; ++i) {
+        t.w = kernels.unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
+        t.c = c + i * at.panels * tokens * kLanes;
+        kernels.tile[at.panels - 1][tokens](t);
+      }
+      if (k + t.k >= p.k)
+        kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
+    }
+  }
+}
+
+void run_tiles(const Product& p, const ProductKernels& kernels, const MatmulShare& share) {
+  const int tile = kernels.tile_tokens;
+  const std::int64_t end = min64(share.tile_end * tile, p.x.count), step = kChunkTokens / tile * tile;
+  for (std::int64_t chunk = share.tile_begin * tile; chunk < end; chunk += step) {
+    const std::int64_t count = min64(step, end - chunk);
+    const Tokens x = prepare(p, kernels, chunk, count, tile);
+    for (std::int64_t panel = share.panel_begin; panel < share.panel_end;) {
+      const int panels = kernels.tile[1][1] && share.panel_end - panel >= 2 ? 2 : 1;
+      sweep_panels(p, kernels, {x, chunk, count, panel, panels});
+      panel += panels;
+    }
+  }
+}
+
+void run_product(const Product& p) {
+  const ProductKernels& kernels = *kernels_for(p.x_type, p.w_type);
+  const std::int64_t panels = panel_count(p.n);
+  const bool direct = p.x.count <= kDirectTokens && kernels.direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
+  const std::int64_t tiles = direct ? 1 : (p.x.count + kernels.tile_tokens - 1) / kernels.tile_tokens;
+  if (p.x.count == 0) return;
+  const MatmulShare share = matmul_share(panels, tiles, p.thread, p.threads);
+  if (share.panel_begin == share.panel_end || share.tile_begin == share.tile_end) return;
+  if (direct) run_direct(p, kernels, share);
+  else run_tiles(p, kernels, share);
+}
+
+Product product(const KernelArgs& a, int weights) {
+  Product p{};
+  p.x_type = a.in[0].dtype;
+  p.w_type = a.in[1].dtype;
+  p.x = rows_of(a.in[0]);
+  p.y = rows_of(a.out[0]);
+  p.n = a.in[1].dims[0];
+  p.k = a.in[1].dims[1];
+  p.weights = weights;
+  for (int i = 0; i < weights; ++i) p.w[i] = static_cast<const std::byte*>(a.in[1 + i].data);
+  p.thread = a.thread;
+  p.threads = a.threads;
+  p.scratch = a.scratch;
+  return p;
+}
+
+}  // namespace
+
+void linear(const void* op, const KernelArgs& a) noexcept {
+  const auto& attrs = *static_cast<const Linear*>(op);
+  Product p = product(a, 1);
+  p.act = attrs.act;
+  if (attrs.bias) p.bias = static_cast<const float*>(a.in[2].data);
+  if (attrs.residual) p.residual = rows_of(a.in[attrs.bias ? 3 : 2]);
+  run_product(p);
+}
+
+void gated_linear(const void* op, const KernelArgs& a) noexcept {
+  Product p = product(a, 2);
+  p.act = static_cast<const GatedLinear*>(op)->act;
+  run_product(p);
+}
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

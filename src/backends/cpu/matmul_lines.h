@@ -1,0 +1,77 @@
+// Decodes packed blocks of weights in registers (layouts: panels.h).
+#pragma once
+
+#include "backends/cpu/matmul_tile.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+
+/// Asks for the block's successor in memory. The heavier a type is to decode, the less the processor runs ahead by itself
+/// (kernels.md, 1.5): distance in bytes, 0: none.
+template <DType D>
+RLX_SIMD void prefetch_block(const std::byte* block) {
+  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr int distance = p.bits == 8 ? 0 : 2048;
+  if constexpr (distance > 0)
+    each_index<(p.block + kLineBytes - 1) / kLineBytes>([&](auto i) RLX_INLINE {
+      _mm_prefetch(reinterpret_cast<const char*>(block + distance + i * kLineBytes), _MM_HINT_T0);
+    });
+}
+
+/// The integers of k-step Step (0..7) of a block, as stored; s8 for signed types.
+template <DType D, int Step>
+RLX_SIMD u8x64 packed_line(const std::byte* block) {
+  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr int half = Step / 4, s = Step % 4;
+  if constexpr (p.bits == 8) {
+    return load_line(block + Step * kLineBytes);
+  } else if constexpr (p.bits == 4 || p.bits == 5) {
+    const u8x64 pair = load_line(block + s * kLineBytes);
+    const u8x64 nibbles = shift<half * 4>(pair) & set1_u8(15);
+    if constexpr (p.bits == 5)
+      return merge(shift<Step - 4>(load_line(block + 4 * kLineBytes)), set1_u8(16), nibbles);
+    else if constexpr (p.is_signed)
+      return lookup(kIq4nlValues, nibbles);
+    else
+      return nibbles;
+  } else if constexpr (p.bits == 6) {
+    const std::byte* part = block + half * 3 * kLineBytes;
+    const u8x64 nibbles = shift<s / 2 * 4>(load_line(part + s % 2 * kLineBytes)) & set1_u8(15);
+    return merge(shift<2 * s - 4>(load_line(part + 2 * kLineBytes)), set1_u8(48), nibbles);
+  } else {
+    static_assert(p.bits == 2 || p.bits == 3);
+    const u8x64 pair = shift<2 * s>(load_line(block + half * kLineBytes)) & set1_u8(3);
+    if constexpr (p.bits == 3)
+      return merge(shift<Step - 2>(load_line(block + 2 * kLineBytes)), set1_u8(4), pair);
+    else
+      return pair;
+  }
+}
+
+RLX_SIMD f32x16 load_halves(const std::byte* p) {
+  return load_f16(reinterpret_cast<const std::uint16_t*>(p));
+}
+
+/// Scale number `sub` of block b of a group: d, or the integer scale of a group of 256.
+template <DType D>
+RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
+  constexpr const PanelInfo& p = kPanel<D>;
+  if constexpr (!p.is_super()) return load_halves(group + b * 32);
+  const std::byte* at = group + kScaleTable + (b * p.subs() + sub) * kPanelRows;
+  if constexpr (D == DType::q2_K) return to_f32(load_u8(at) & set1_i32(15));
+  else if constexpr (p.has_min) return to_f32(load_u8(at));
+  else return to_f32(load_s8(at));
+}
+/// The minimum beside it.
+template <DType D>
+RLX_SIMD f32x16 packed_min(const std::byte* group, int b, int sub) {
+  constexpr const PanelInfo& p = kPanel<D>;
+  static_assert(p.has_min);
+  if constexpr (!p.is_super()) return load_halves(group + kLineBytes + b * 32);
+  else if constexpr (D == DType::q2_K)
+    return to_f32(shr<4>(load_u8(group + kScaleTable + (b * 2 + sub) * kPanelRows)));
+  else return to_f32(load_u8(group + kMinTable + b * kPanelRows));
+}
+RLX_SIMD f32x16 packed_d(const std::byte* group) { return load_halves(group); }
+RLX_SIMD f32x16 packed_dmin(const std::byte* group) { return load_halves(group + 32); }
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -1,0 +1,24 @@
+// int8 tokens times the types with groups of 256: see matmul_int.h.
+#if !defined(RLX_ISA_avx512_bf16)
+#include "backends/cpu/matmul_int.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+
+const ProductKernels* super_kernels(DType w) {
+  switch (w) {
+    case DType::q2_K: return &kIntProduct<DType::q2_K>;
+    case DType::q3_K: return &kIntProduct<DType::q3_K>;
+    case DType::q4_K: return &kIntProduct<DType::q4_K>;
+    case DType::q5_K: return &kIntProduct<DType::q5_K>;
+    case DType::q6_K: return &kIntProduct<DType::q6_K>;
+    default: return nullptr;
+  }
+}
+
+const ProductKernels* int_kernels(DType w) {
+  const ProductKernels* k = block_kernels(w);
+  return k ? k : super_kernels(w);
+}
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL
+#endif

@@ -1,0 +1,88 @@
+// What the pieces of the matrix products give one another (one set per instruction-set level). A tile is a few tokens times a
+// few panels; a kernel of a tile runs over k and leaves its sums in Tile::c, and the driver (matmul_drive.simd.cpp) does the rest.
+#pragma once
+
+#include "backends/cpu/matmul_plan.h"
+#include "backends/cpu/panels.h"
+#include "backends/cpu/simd.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+
+template <int I>
+struct Index {
+  constexpr operator int() const { return I; }
+};
+template <typename F, int... I>
+RLX_SIMD void each_of(std::integer_sequence<int, I...>, F f) { (f(Index<I>{}), ...); }
+/// f(0), f(1), ... f(N-1) with constant arguments: arrays of vectors indexed by them stay in registers.
+template <int N, typename F>
+RLX_SIMD void each_index(F f) { each_of(std::make_integer_sequence<int, N>{}, f); }
+#define RLX_INLINE __attribute__((always_inline))
+
+template <DType D>
+inline constexpr PanelInfo kPanel = panel_info(D);
+
+struct Tile {
+  const std::byte* w;       ///< the first panel: as packed, or as the unpack function left it
+  std::int64_t w_stride;    ///< bytes to the next panel
+  const std::byte* x;       ///< the first token at the first k
+  std::int64_t x_stride;    ///< bytes to the next token
+  int live;                 ///< tokens that are there; a kernel for more reads the first one again for the others
+  const float* prep;        ///< int8 tokens: see prepare_tokens; at the first k
+  std::int64_t k;           ///< how many k
+  bool first;               ///< sums begin at 0, not at c
+  int panels;               ///< direct kernels: how many, up to kDirectPanels
+  float* c;                 ///< [panels][tokens][16]
+};
+using TileFn = void (*)(const Tile&) noexcept;
+
+/// The beginnings of the tile's tokens.
+template <typename T, int M>
+RLX_SIMD void token_rows(const Tile& t, const T* (&x)[M]) {
+  each_index<M>([&](auto m) RLX_INLINE {
+    x[m] = reinterpret_cast<const T*>(t.x + (m < t.live ? m : 0) * t.x_stride);
+  });
+}
+template <int R, int M>
+RLX_SIMD void load_sums(const Tile& t, f32x16 (&f)[R][M]) {
+  each_index<R * M>([&](auto i) RLX_INLINE {
+    f[i / M][i % M] = t.first ? zero_f32() : load(t.c + i * kLanes);
+  });
+}
+template <int R, int M>
+RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
+  each_index<R * M>([&](auto i) RLX_INLINE { store(t.c + i * kLanes, f[i / M][i % M]); });
+}
+
+/// Unpacks k columns of a packed panel from column `first` on.
+using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept;
+
+/// Tokens of one tile. For int8 tokens prep gets, per block of 32 k: float d[tokens], then for each scale of the weights in the
+/// block [tokens] of float d * sum (types with a minimum) or int32 -offset * sum. Widened bf16 tokens: f32 [tokens][k].
+struct TokenTile {
+  const std::byte* x;
+  std::int64_t x_stride, k;
+  int tokens, live;  ///< the values of tokens beyond `live` are 0
+  float* out;
+};
+using PrepareFn = void (*)(const TokenTile&) noexcept;
+
+/// Everything for one pair of types. Absent functions are null.
+struct ProductKernels {
+  TileFn direct[kDirectTokens + 1] = {};  ///< [tokens: 1, 2, 4], packed panels
+  UnpackFn unpack = nullptr;              ///< null: tiles read the packed panel
+  TileFn tile[kTilePanels][kMaxTileTokens + 1] = {};  ///< [panels - 1][tokens: powers of 2, tile_tokens]
+  int tile_tokens = 0;                    ///< tokens of a whole tile
+  PrepareFn prepare = nullptr;            ///< of int8 tokens
+  bool widens = false;                    ///< takes f32 tokens: bf16 ones must be widened
+};
+
+/// Null when there is none: int8 tokens times w, f32 (and widened bf16) tokens times w, bf16 tokens on bf16 units.
+const ProductKernels* int_kernels(DType w);
+const ProductKernels* block_kernels(DType w);
+const ProductKernels* super_kernels(DType w);
+const ProductKernels* float_kernels(DType w);
+const ProductKernels* bf16_kernels(DType w);
+void widen_tokens(const TokenTile& t) noexcept;  ///< bf16 to f32
+
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -1,0 +1,225 @@
+// Between the stored integers of a block and the lines of a panel (panels.h), and from the blocks of files to their integers.
+// Used by pack.cpp and unpack.cpp only.
+#pragma once
+
+#include <smmintrin.h>
+
+#include <cstring>
+
+#include "backends/cpu/panels.h"
+#include "tensor/quant/iq4_nl.h"
+#include "tensor/quant/k_scales.h"
+#include "tensor/quant/q2_k.h"
+#include "tensor/quant/q3_k.h"
+#include "tensor/quant/q4_0.h"
+#include "tensor/quant/q4_1.h"
+#include "tensor/quant/q4_k.h"
+#include "tensor/quant/q5_0.h"
+#include "tensor/quant/q5_1.h"
+#include "tensor/quant/q5_k.h"
+#include "tensor/quant/q6_k.h"
+#include "tensor/quant/q8_0.h"
+
+namespace rlx::cpu {
+
+/// The integers of a block of a file in the order of k, and its scales as the panel's header holds them.
+struct Integers {
+  alignas(16) std::uint8_t q[256];
+  std::uint16_t d = 0, m = 0;
+  std::uint8_t table[2][16] = {};  ///< of groups of 256: scales, then minima (q4_K, q5_K)
+};
+
+inline __m128i load16(const std::uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+inline void store16(std::uint8_t* p, __m128i v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v);
+}
+/// (v >> shift) & mask in each byte.
+inline __m128i field16(__m128i v, int shift, int mask) {
+  return _mm_and_si128(_mm_srli_epi16(v, shift), _mm_set1_epi8(static_cast<char>(mask)));
+}
+
+/// 32 four-bit integers of a block whose byte i holds i below and i + 16 above.
+inline void expand_nibbles(const std::uint8_t* bytes, std::uint8_t* q) {
+  const __m128i b = load16(bytes);
+  store16(q, field16(b, 0, 15));
+  store16(q + 16, field16(b, 4, 15));
+}
+/// ORs bit i of `bits` to integer i at place `at`.
+inline void add_bits(const std::uint8_t* bits, std::uint8_t* q, int at) {
+  const __m128i pick = _mm_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
+  const __m128i value = _mm_set1_epi8(static_cast<char>(1 << at));
+  for (int half = 0; half < 2; ++half, bits += 2, q += 16) {
+    const __m128i spread = _mm_set_epi64x(bits[1] * 0x0101010101010101ll, bits[0] * 0x0101010101010101ll);
+    const __m128i set = _mm_cmpeq_epi8(_mm_and_si128(spread, pick), pick);
+    store16(q, _mm_or_si128(load16(q), _mm_and_si128(set, value)));
+  }
+}
+
+template <typename Block>
+Integers expand_block(const Block& b);
+
+template <>
+inline Integers expand_block(const BlockQ4_0& b) {
+  Integers r;
+  r.d = b.d;
+  expand_nibbles(b.q, r.q);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockIq4Nl& b) {
+  Integers r;
+  r.d = b.d;
+  expand_nibbles(b.q, r.q);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ4_1& b) {
+  Integers r;
+  r.d = b.d, r.m = b.m;
+  expand_nibbles(b.q, r.q);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ5_0& b) {
+  Integers r;
+  r.d = b.d;
+  expand_nibbles(b.q, r.q);
+  add_bits(b.high, r.q, 4);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ5_1& b) {
+  Integers r;
+  r.d = b.d, r.m = b.m;
+  expand_nibbles(b.q, r.q);
+  add_bits(b.high, r.q, 4);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ8_0& b) {
+  Integers r;
+  r.d = b.d;
+  std::memcpy(r.q, b.q, sizeof b.q);
+  return r;
+}
+
+/// q4_K and q5_K: byte i of 32 bytes holds k = i of one sub-block below and of the next above.
+template <typename Block>
+void expand_k4(const Block& b, Integers& r) {
+  r.d = b.d, r.m = b.dmin;
+  const KScales s = unpack_k_scales(b.scales);
+  std::memcpy(r.table[0], s.scale, 8);
+  std::memcpy(r.table[1], s.min, 8);
+  for (int j = 0; j < 8; ++j)
+    for (int half = 0; half < 32; half += 16)
+      store16(r.q + j * 32 + half, field16(load16(b.q + j / 2 * 32 + half), j % 2 * 4, 15));
+}
+template <>
+inline Integers expand_block(const BlockQ4K& b) {
+  Integers r;
+  expand_k4(b, r);
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ5K& b) {
+  Integers r;
+  expand_k4(b, r);
+  for (int j = 0; j < 8; ++j)
+    for (int half = 0; half < 32; half += 16) {
+      const __m128i bit = _mm_slli_epi16(field16(load16(b.high + half), j, 1), 4);
+      std::uint8_t* q = r.q + j * 32 + half;
+      store16(q, _mm_or_si128(load16(q), bit));
+    }
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ6K& b) {
+  Integers r;
+  r.d = b.d;
+  std::memcpy(r.table[0], b.scales, 16);
+  for (int at = 0; at < 256; at += 16) {
+    const int half = at / 128, within = at % 128;
+    const __m128i low = field16(load16(b.low + half * 64 + within % 64), within / 64 * 4, 15);
+    const __m128i high = field16(load16(b.high + half * 32 + within % 32), within / 32 * 2, 3);
+    store16(r.q + at, _mm_or_si128(low, _mm_slli_epi16(high, 4)));
+  }
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ2K& b) {
+  Integers r;
+  r.d = b.d, r.m = b.dmin;
+  std::memcpy(r.table[0], b.scales, 16);
+  for (int at = 0; at < 256; at += 16)
+    store16(r.q + at, field16(load16(b.q + at / 128 * 32 + at % 32), at % 128 / 32 * 2, 3));
+  return r;
+}
+template <>
+inline Integers expand_block(const BlockQ3K& b) {
+  Integers r;
+  r.d = b.d;
+  for (int s = 0; s < 16; ++s) {
+    const int low = b.scales[s % 8] >> (s / 8 * 4) & 15, top = b.scales[8 + s % 4] >> (s / 4 * 2) & 3;
+    r.table[0][s] = static_cast<std::uint8_t>((low | top << 4) - 32);
+  }
+  for (int at = 0; at < 256; at += 16) {
+    const __m128i low = field16(load16(b.q + at / 128 * 32 + at % 32), at % 128 / 32 * 2, 3);
+    const __m128i top = field16(load16(b.high + at % 32), at / 32, 1);
+    store16(r.q + at, _mm_or_si128(low, _mm_slli_epi16(top, 2)));
+  }
+  return r;
+}
+
+/// The four 32-bit lanes of v go to the row's place in four lines that follow one another.
+inline void put_lines(std::byte* at, __m128i v) {
+  const int lanes[4] = {_mm_cvtsi128_si32(v), _mm_extract_epi32(v, 1), _mm_extract_epi32(v, 2),
+                        _mm_extract_epi32(v, 3)};
+  for (int i = 0; i < 4; ++i) std::memcpy(at + i * kLineBytes, &lanes[i], 4);
+}
+inline int or_lanes(__m128i v) {
+  v = _mm_or_si128(v, _mm_srli_si128(v, 8));
+  return _mm_cvtsi128_si32(_mm_or_si128(v, _mm_srli_si128(v, 4)));
+}
+inline void put_lane(std::byte* at, int lane) { std::memcpy(at, &lane, 4); }
+
+/// Bit `bit` of 32 integers as a lane of the line that holds one bit of each k-step.
+inline int bit_plane(__m128i low, __m128i high, int bit) {
+  const __m128i step = _mm_setr_epi32(1, 2, 4, 8);
+  const __m128i l = _mm_mullo_epi32(field16(low, bit, 1), step);
+  const __m128i h = _mm_slli_epi16(_mm_mullo_epi32(field16(high, bit, 1), step), 4);
+  return or_lanes(_mm_or_si128(l, h));
+}
+/// 16 two-bit integers as a lane: k-step s at bit 2 s.
+inline int pair_plane(__m128i v) { return or_lanes(_mm_mullo_epi32(v, _mm_setr_epi32(1, 4, 16, 64))); }
+
+/// Writes 32 integers of a row to a block of its panel; `at` points at the row's place in the first line.
+template <DType D>
+void put_block(const std::uint8_t* q, std::byte* at) {
+  constexpr PanelInfo p = panel_info(D);
+  const __m128i low = load16(q), high = load16(q + 16);
+  if constexpr (p.bits == 8) {
+    put_lines(at, low);
+    put_lines(at + 4 * kLineBytes, high);
+  } else if constexpr (p.bits == 4 || p.bits == 5) {
+    put_lines(at, _mm_or_si128(field16(low, 0, 15), _mm_slli_epi16(field16(high, 0, 15), 4)));
+    if constexpr (p.bits == 5) put_lane(at + 4 * kLineBytes, bit_plane(low, high, 4));
+  } else if constexpr (p.bits == 6) {
+    for (const __m128i v : {low, high}) {
+      const __m128i nibbles = field16(v, 0, 15);
+      const __m128i pair = _mm_or_si128(nibbles, _mm_slli_epi16(_mm_srli_si128(nibbles, 8), 4));
+      put_lane(at, _mm_cvtsi128_si32(pair));
+      put_lane(at + kLineBytes, _mm_extract_epi32(pair, 1));
+      put_lane(at + 2 * kLineBytes, pair_plane(field16(v, 4, 3)));
+      at += 3 * kLineBytes;
+    }
+  } else {
+    static_assert(p.bits == 2 || p.bits == 3);
+    put_lane(at, pair_plane(field16(low, 0, 3)));
+    put_lane(at + kLineBytes, pair_plane(field16(high, 0, 3)));
+    if constexpr (p.bits == 3) put_lane(at + 2 * kLineBytes, bit_plane(low, high, 2));
+  }
+}
+
+}  // namespace rlx::cpu
