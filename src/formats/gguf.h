@@ -1,5 +1,6 @@
-// GGUF v2/v3 files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): metadata and tensors, memory-mapped.
-// Everything in the file is checked when it is opened; a GgufFile in hand is consistent.
+// GGUF v2/v3 files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): metadata and
+// tensors, memory-mapped. Everything in the file is checked when it is opened; a GgufFile in hand
+// is consistent.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,24 @@ namespace rlx {
 
 /// Type of a metadata value; the numbers are the file's.
 enum class GgufType : std::uint32_t {
-  u8 = 0, i8 = 1, u16 = 2, i16 = 3, u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9, u64 = 10, i64 = 11, f64 = 12,
+  u8 = 0,
+  i8 = 1,
+  u16 = 2,
+  i16 = 3,
+  u32 = 4,
+  i32 = 5,
+  f32 = 6,
+  boolean = 7,
+  string = 8,
+  array = 9,
+  u64 = 10,
+  i64 = 11,
+  f64 = 12,
 };
 std::string_view name(GgufType type);
 
-/// One tensor of the file. `shape` is row-major (slowest first: the reverse of the file's order), so a weight of a product
-/// is [out, in]. `data` lies inside the mapping.
+/// One tensor of the file. `shape` is row-major (slowest first: the reverse of the file's order),
+/// so a weight of a product is [out, in]. `data` lies inside the mapping.
 struct GgufTensor {
   std::string name;
   DType dtype;
@@ -33,10 +46,11 @@ struct GgufTensor {
 
 class GgufFile {
  public:
-  /// Maps and validates the file. Errors: io; format (file, offset and reason); unsupported (a block type that is not
-  /// supported, named with its tensor).
+  /// Maps and validates the file. Errors: io; format (file, offset and reason); unsupported (a
+  /// block type that is not supported, named with its tensor).
   explicit GgufFile(const std::filesystem::path& path);
-  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There is no file() then.
+  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There
+  /// is no file() then.
   static GgufFile from_bytes(std::span<const std::byte> bytes, std::string name);
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
@@ -50,8 +64,9 @@ class GgufFile {
   std::span<const GgufTensor> tensors() const;
   const GgufTensor* find(std::string_view name) const;  ///< nullptr when there is none
 
-  /// Metadata. `has` tells whether a key is present; the typed getters throw Error(format) naming file, key, expected and
-  /// found type when the type differs. Integers of any width convert when the value is in range; bool stays bool.
+  /// Metadata. `has` tells whether a key is present; the typed getters throw Error(format) naming
+  /// file, key, expected and found type when the type differs. Integers of any width convert when
+  /// the value is in range; bool stays bool.
   bool has(std::string_view key) const;
   std::optional<std::int64_t> get_int(std::string_view key) const;
   std::optional<double> get_float(std::string_view key) const;  ///< f32 and f64
@@ -60,9 +75,11 @@ class GgufFile {
   /// Views into the mapping where the type allows it; strings are views of the file's bytes.
   std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const;
   std::optional<std::vector<float>> get_floats(std::string_view key) const;
-  std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const;  ///< integer or bool elements
+  std::optional<std::vector<std::int64_t>> get_ints(
+      std::string_view key) const;  ///< integer or bool elements
 
-  /// All keys in file order, with a short printable form of the value (arrays as "[n x type]"), for `rlx tensors`.
+  /// All keys in file order, with a short printable form of the value (arrays as "[n x type]"), for
+  /// `rlx tensors`.
   struct Entry {
     std::string key;
     GgufType type;
@@ -70,7 +87,8 @@ class GgufFile {
     std::string text;
   };
   std::vector<Entry> metadata() const;
-  /// The encoded value as it stands in the file: for strings without the length, for arrays the elements only.
+  /// The encoded value as it stands in the file: for strings without the length, for arrays the
+  /// elements only.
   std::optional<std::span<const std::byte>> get_raw(std::string_view key) const;
 
  private:

@@ -1,4 +1,5 @@
-// safetensors files (https://github.com/huggingface/safetensors#format), single or sharded with an index, memory-mapped.
+// safetensors files (https://github.com/huggingface/safetensors#format), single or sharded with an
+// index, memory-mapped.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace rlx {
 
-/// One tensor of the file. `data` lies inside the mapping and may be misaligned for its type: the format asks for none.
+/// One tensor of the file. `data` lies inside the mapping and may be misaligned for its type: the
+/// format asks for none.
 struct SafetensorsTensor {
   std::string name;
   DType dtype;  ///< F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL
@@ -23,11 +25,13 @@ struct SafetensorsTensor {
   std::span<const std::byte> data;
 };
 
-/// One file. Errors as GgufFile: io, format (file, offset and reason), unsupported (an element type such as F8_E4M3).
+/// One file. Errors as GgufFile: io, format (file, offset and reason), unsupported (an element type
+/// such as F8_E4M3).
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
-  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There is no file() then.
+  /// The same over bytes in memory, which must outlive the file; `name` stands in messages. There
+  /// is no file() then.
   static SafetensorsFile from_bytes(std::span<const std::byte> bytes, std::string name);
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
@@ -45,9 +49,10 @@ class SafetensorsFile {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The checkpoint of a folder: `model.safetensors`, or the shards that `model.safetensors.index.json` names. Each tensor of
-/// the index must be in the shard that the index names; a tensor in two shards is an error. Shards come sorted by name.
-/// A shard's name must be a plain file name: nothing outside the folder can be named.
+/// The checkpoint of a folder: `model.safetensors`, or the shards that
+/// `model.safetensors.index.json` names. Each tensor of the index must be in the shard that the
+/// index names; a tensor in two shards is an error. Shards come sorted by name. A shard's name must
+/// be a plain file name: nothing outside the folder can be named.
 std::vector<SafetensorsFile> open_safetensors_folder(const std::filesystem::path& folder);
 
 }  // namespace rlx

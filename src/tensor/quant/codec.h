@@ -1,5 +1,5 @@
-// Reference decoding and encoding of every storage type of tensors to and from float32. The layouts are those of GGUF
-// files; decoding is bit-exact against ggml's reference.
+// Reference decoding and encoding of every storage type of tensors to and from float32. The layouts
+// are those of GGUF files; decoding is bit-exact against ggml's reference.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ using DecodeRow = void (*)(const std::byte* in, float* out, std::int64_t n);
 using EncodeRow = void (*)(const float* in, std::byte* out, std::int64_t n);
 
 DecodeRow decoder(DType dtype);  ///< every float, integer and block type; boolean as 0/1
-EncodeRow encoder(DType dtype);  ///< nullptr when there is none; floats, integers, q4_0 q4_1 q5_0 q5_1 q8_0 q4_K q6_K xq8
+EncodeRow encoder(DType dtype);  ///< nullptr when there is none; floats, integers, q4_0 q4_1 q5_0
+                                 ///< q5_1 q8_0 q4_K q6_K xq8
 
 /// 16-bit floats, round to nearest even; NaN stays NaN, overflow to infinity.
 float f16_to_f32(std::uint16_t bits);

@@ -15,8 +15,8 @@ struct Fit {
   float scale = 0.0f, min = 0.0f;
 };
 
-// Weighted least squares of x against scale * q - min for given q, with scale and min not negative;
-// the error it leaves.
+// Weighted least squares of x against scale * q - min for given q, with scale and min not negative.
+// Returns the error that is left.
 double refine(const float* x, const float* weight, const int* q, Fit& fit) {
   double w = 0, wx = 0, wq = 0, wqq = 0, wqx = 0;
   for (int i = 0; i < kGroup; ++i) {
