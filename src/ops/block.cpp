@@ -189,7 +189,8 @@ std::vector<Sample> SelfAttention::samples() {
   std::vector<Sample> list;
   std::size_t turn = 0;
   for (const Batch& batch : samples::batches()) {
-    SelfAttention op{.heads = 4, .head_dim = 64, .rotary_dim = turn % 3 == 2 ? 16 : 64, .scale = 0.125f};
+    const std::int32_t head_dim = turn % 5 == 3 ? 32 : 64;
+    SelfAttention op{.heads = 4, .head_dim = head_dim, .rotary_dim = turn % 3 == 2 ? 16 : head_dim, .scale = 0.125f};
     op.softcap = turn % 4 == 1 ? 5.0f : 0.0f;
     op.window = turn % 3 == 1 ? 7 : 0;
     op.magnitude = turn % 5 == 4 ? 1.36889f : 1.0f;

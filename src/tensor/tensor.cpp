@@ -105,7 +105,10 @@ std::byte* Tensor::mutable_data() {
 
 std::vector<float> Tensor::to_floats() const {
   std::vector<float> values(static_cast<std::size_t>(elements()));
-  if (!values.empty()) decoder(dtype_)(data_, values.data(), elements());
+  if (values.empty()) return values;
+  const std::int64_t n = dims_.empty() ? 1 : dims_.back(), bytes = row_bytes(dtype_, n);
+  for (std::int64_t row = 0; row < elements() / n; ++row)  // a row of xq8 is decoded as a whole
+    decoder(dtype_)(data_ + row * bytes, values.data() + row * n, n);
   return values;
 }
 
