@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -38,6 +40,10 @@ struct Data {
 
   std::vector<DecodeStep> decoder;
   std::optional<std::int32_t> bos, eos, eot;
+
+  /// Decoding writes an added token that is looked for in normalised text in its normalised form, as the reference does
+  /// ("\u2581<tool>" where the normalizer puts a mark in front). By id; only those that differ.
+  std::map<std::int32_t, std::string> decoded_as;
 
   /// Fills what follows from the other members: the matchers, `special`, the model's tables.
   void complete();

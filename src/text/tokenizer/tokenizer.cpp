@@ -120,7 +120,8 @@ std::string_view text_of(const Data& data, std::int32_t id) {
     fail(ErrorCode::invalid_argument, "token id {}: expected 0 to {}", id, data.vocab.size() - 1);
   }
   if (!data.vocab.has(id)) fail(ErrorCode::invalid_argument, "token id {}: the vocabulary has no such token", id);
-  return data.vocab.text(id);
+  const auto other = data.decoded_as.find(id);
+  return other != data.decoded_as.end() ? std::string_view(other->second) : data.vocab.text(id);
 }
 
 }  // namespace
@@ -226,7 +227,10 @@ void Data::complete() {
     if (token.special) special[static_cast<std::size_t>(token.id)] = true;
     if (!token.normalized) raw.add(token, token.content);
     if (!token.normalized || token.special) raw_special.add(token, token.content);
-    if (token.normalized) normalized.add(token, tokenizer::normalize(normalizer, token.content));
+    if (!token.normalized) continue;
+    const std::string text = tokenizer::normalize(normalizer, token.content);
+    normalized.add(token, text);
+    if (text != token.content) decoded_as[token.id] = text;
   }
   if (decoder.empty()) decoder.push_back(JoinDecode{});
   if (post.empty()) post.push_back(kSequence);

@@ -114,7 +114,9 @@ TEST(TokenizerFaults, T10_long_runs_need_no_stack) {
                                       repeat("us", 500), repeat("\xE6\xB1\x89", 26000), repeat(" \n", 20000)}) {
         const Ids ids = t.encode(text, {false, true});
         EXPECT_FALSE(ids.empty()) << name;
-        EXPECT_EQ(t.decode(ids), text) << name;
+        // Metaspace puts no mark before a text that begins with a space, and decoding takes one away.
+        const bool loses_space = std::string_view(name) == "metaspace_mistral" && text[0] == ' ';
+        EXPECT_TRUE(t.decode(ids) == text.substr(loses_space ? 1 : 0)) << name << ", " << text.size() << " bytes";
       }
     });
   }
