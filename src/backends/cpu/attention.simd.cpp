@@ -19,12 +19,11 @@ struct Partial {
 };
 Partial partial_at(float* floats, std::int64_t rows) noexcept { return {floats, floats + rows, floats + 2 * rows}; }
 
-// x where finite maxima are subtracted from scores; a row that has seen only -inf subtracts 0, so that exp gives 0 and not NaN.
-float finite_or_zero(float most) noexcept { return most == kLowest ? 0.0f : most; }
-float exp_one(float x) noexcept {
-  alignas(64) float y[16];
-  store(y, exp(set1(x)));
-  return y[0];
+// What is subtracted from scores: a row that has seen only -inf subtracts 0, so that exp gives 0 and not NaN.
+RLX_SIMD f32x16 finite_or_zero(f32x16 most) { return select(eq(most, set1(kLowest)), zero_f32(), most); }
+// w[i] = exp(from[i] - to[i]) for n rows, sixteen at a time; the arrays have room for multiples of 16.
+void weights_of(const float* from, const float* to, float* w, int n) noexcept {
+  for (int i = 0; i < n; i += 16) store(w + i, exp(load(from + i) - finite_or_zero(load(to + i))));
 }
 void scale_row(float* row, std::int64_t n, float by) noexcept {
   for (std::int64_t i = 0; i < n; i += 16) store(row + i, load(row + i) * set1(by));
@@ -153,8 +152,16 @@ class Tile {
       to_[i] = inside(seen_to_[i]);
     }
     const std::int64_t id = job_.pages[page];
-    Page cached{pool_.k + id * pool_.k_page + job_.kv_head * pool_.k_head, pool_.v + id * pool_.v_page + job_.kv_head * pool_.v_head,
-                v_scales_, head_dim_, width_, k_panel_bytes(D, head_dim_)};
+    const bool more = (page + 1) * kPageTokens < seen_to_[rows_ - 1];
+    const std::int64_t ahead = more ? job_.pages[page + 1] - id : 0;
+    Page cached{pool_.k + id * pool_.k_page + job_.kv_head * pool_.k_head,
+                pool_.v + id * pool_.v_page + job_.kv_head * pool_.v_head,
+                v_scales_,
+                head_dim_,
+                width_,
+                k_panel_bytes(D, head_dim_),
+                ahead * pool_.k_page,
+                ahead * pool_.v_page};
     if constexpr (D == DType::q8_0) {
       const auto* bits = reinterpret_cast<const std::uint16_t*>(cached.v + v_scale_offset(head_dim_, 0, 0));
       for (std::int64_t i = 0; i < kPageTokens * (head_dim_ / kKvGroup); i += 16) store(v_scales_ + i, load_f16(bits + i));
@@ -164,6 +171,7 @@ class Tile {
     const bool widen = D != DType::f32 && !kBf16Pairs && rows_ > 2 * kRows;
     Page wide = cached;
     wide.v = reinterpret_cast<const std::byte*>(wide_v_);
+    wide.next_k = wide.next_v = 0;
     if constexpr (D == DType::f16 || D == DType::bf16) {
       wide.k = reinterpret_cast<const std::byte*>(wide_k_);
       wide.panel_bytes = k_panel_bytes(DType::f32, head_dim_);
@@ -177,8 +185,7 @@ class Tile {
       score_rows<kWideKey>(wide);
     else
       score_rows<D>(cached);
-    for (int i = 0; i < rows_; ++i)
-      if (from_[i] < to_[i]) soften_row(i, part);
+    soften_rows(part);
     if (widen && !kBf16Pairs)
       weigh_rows<DType::f32>(wide, part.out);
     else
@@ -223,33 +230,50 @@ class Tile {
     return s;
   }
 
-  // Scores of row i to weights exp(score - most), with the running maximum, sum and output brought to the new maximum.
+  // Scores to weights exp(score - most), with the running maximum, sum and output of each row brought to its new maximum.
+  void soften_rows(const Partial& part) noexcept {
+    for (int i = 0; i < rows_; ++i) {
+      before_[i] = part.most[i];
+      const float here = from_[i] < to_[i] ? finish_scores(i) : kLowest;
+      now_[i] = here > before_[i] ? here : before_[i];
+    }
+    weights_of(before_, now_, shrink_, rows_);
+    for (int i = 0; i < rows_; ++i)
+      if (from_[i] < to_[i]) soften_row(i, part);
+  }
+
+  // Scale, cap and mask of row i; its maximum, in which a NaN does not count (its weight will be NaN).
+  float finish_scores(int i) noexcept {
+    float* scores = scores_ + i * kPageTokens;
+    f32x16 most = set1(kLowest);
+    const int last = (to_[i] + kPanelTokens - 1) / kPanelTokens;
+    for (int panel = from_[i] / kPanelTokens; panel < last; ++panel) {
+      const f32x16 s = score_lanes(scores, panel, from_[i], to_[i]);
+      store(scores + panel * kPanelTokens, s);
+      most = max(s, most);
+    }
+    return max_lane(most);
+  }
+
   void soften_row(int i, const Partial& part) noexcept {
     float* scores = scores_ + i * kPageTokens;
-    const int from = from_[i], to = to_[i];
-    const int first = from / kPanelTokens, last = (to + kPanelTokens - 1) / kPanelTokens;
-    f32x16 lanes[kPanels], most_lanes = set1(kLowest);
-    for (int panel = first; panel < last; ++panel) {
-      lanes[panel] = score_lanes(scores, panel, from, to);
-      most_lanes = max(lanes[panel], most_lanes);
-    }
-    const float before = part.most[i], here = max_lane(most_lanes), now = here > before ? here : before;
-    const f32x16 minus = set1(finite_or_zero(now));
+    const f32x16 minus = finite_or_zero(set1(now_[i]));
     f32x16 sums = zero_f32();
-    for (int panel = first; panel < last; ++panel) {
-      f32x16 p = exp(lanes[panel] - minus);
+    const int last = (to_[i] + kPanelTokens - 1) / kPanelTokens;
+    for (int panel = from_[i] / kPanelTokens; panel < last; ++panel) {
+      f32x16 p = exp(load(scores + panel * kPanelTokens) - minus);
       if constexpr (D == DType::bf16) p = as_f32(shl<16>(f32_to_bf16_bits(p)));
       sums = sums + p;
       if constexpr (kBf16Pairs)
+        // Weights of a panel overwrite scores of panels before it alone.
         store_low16(reinterpret_cast<std::uint16_t*>(scores) + panel * kPanelTokens, shr<16>(as_i32(p)));
       else
         store(scores + panel * kPanelTokens, p);
     }
-    if (now != before) {  // exp(0) = 1 otherwise
-      const float shrink = exp_one(before - finite_or_zero(now));
-      part.sums[i] *= shrink;
-      scale_row(part.out + i * width_, width_, shrink);
-      part.most[i] = now;
+    if (now_[i] != before_[i]) {  // exp(0) = 1 otherwise
+      part.sums[i] *= shrink_[i];
+      scale_row(part.out + i * width_, width_, shrink_[i]);
+      part.most[i] = now_[i];
     }
     part.sums[i] += sum(sums);
   }
@@ -299,14 +323,19 @@ class Tile {
   // ---- merge ----
   void merge(std::int64_t split, const Partial& part) noexcept {
     for (int i = 0; i < rows_; ++i) {
+      before_[i] = part.most[i];
+      now_[i] = part.most[i] > total_most_[i] ? part.most[i] : total_most_[i];
+    }
+    weights_of(total_most_, now_, shrink_, rows_);
+    weights_of(before_, now_, add_, rows_);
+    for (int i = 0; i < rows_; ++i) {
       if (seen_to_[i] <= split * kSplitTokens || seen_from_[i] >= (split + 1) * kSplitTokens) continue;
-      const float most = part.most[i] > total_most_[i] ? part.most[i] : total_most_[i], zero = finite_or_zero(most);
-      const float old = exp_one(total_most_[i] - zero), add = exp_one(part.most[i] - zero);
-      total_most_[i] = most;
-      total_sums_[i] = total_sums_[i] * old + part.sums[i] * add;
+      total_most_[i] = now_[i];
+      total_sums_[i] = total_sums_[i] * shrink_[i] + part.sums[i] * add_[i];
       float* out = out_ + i * width_;
       const float* from = part.out + i * width_;
-      for (std::int64_t j = 0; j < width_; j += 16) store(out + j, fma(load(from + j), set1(add), load(out + j) * set1(old)));
+      const f32x16 old = set1(shrink_[i]), add = set1(add_[i]);
+      for (std::int64_t j = 0; j < width_; j += 16) store(out + j, fma(load(from + j), add, load(out + j) * old));
     }
   }
 
@@ -333,7 +362,8 @@ class Tile {
   int rows_ = 0;
   std::int64_t seen_from_[kTileRows], seen_to_[kTileRows];  // tokens that a row sees
   int from_[kTileRows], to_[kTileRows];                     // the same inside the page at hand
-  float most_[kTileRows], sums_[kTileRows], total_most_[kTileRows], total_sums_[kTileRows];
+  float most_[kTileRows], sums_[kTileRows], total_most_[kTileRows] = {}, total_sums_[kTileRows];
+  float before_[kTileRows] = {}, now_[kTileRows] = {}, shrink_[kTileRows], add_[kTileRows];  // of the step at hand
 };
 
 // Jobs from a shared counter: results do not depend on who computes them.

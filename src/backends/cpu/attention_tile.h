@@ -44,7 +44,11 @@ struct Page {
   const std::byte *k, *v;
   const float* v_scales;  ///< [64][head_dim / 32], q8_0 only
   std::int64_t head_dim, width, panel_bytes;
+  // From this page to the sequence's next one, 0 when there is none. Pages lie anywhere, so the hardware does not foresee
+  // the next, and without prefetch reading and arithmetic take turns.
+  std::int64_t next_k, next_v;
 };
+RLX_SIMD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
 /// A query row in scratch: f32 (rounded to bf16 for that cache), or pairs of bf16, or int8 with scales; `width` floats apart.
 struct QuantizedRow {
@@ -75,6 +79,7 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
       const std::byte* line = k + k_scale_bytes(head_dim) + g * 8 * 64;
       for (int step = 0; step < 8; ++step, line += 64)
         unroll<N>([&](auto n) RLX_INLINE {
+          prefetch(line + n * next + page.next_k);
           const SignedLine w = signed_line(load_line(line + n * next));
           unroll<R>([&](auto r) RLX_INLINE {
             const x4 x = load_x4(reinterpret_cast<const signed char*>(q + r * width) + g * kKvGroup + step * 4);
@@ -91,7 +96,10 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
   } else if constexpr (D == DType::bf16) {
     for (std::int64_t i = 0; i < head_dim; i += 2) {
       i32x16 pair[N];
-      unroll<N>([&](auto n) RLX_INLINE { pair[n] = load_i32(k + n * next + i * 32); });
+      unroll<N>([&](auto n) RLX_INLINE {
+        prefetch(k + n * next + i * 32 + page.next_k);
+        pair[n] = load_i32(k + n * next + i * 32);
+      });
 #if defined(RLX_ISA_avx512_bf16)
       unroll<R>([&](auto r) RLX_INLINE {
         const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(reinterpret_cast<const int*>(q + r * width)[i / 2]));
@@ -118,6 +126,7 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
       f32x16 key[N];
       unroll<N>([&](auto n) RLX_INLINE {
         const std::byte* at_lane = k + n * next + i * kStep;
+        prefetch(at_lane + page.next_k);
         if constexpr (D == DType::f32)
           key[n] = load(reinterpret_cast<const float*>(at_lane));
         else
@@ -153,6 +162,7 @@ void add_values(const float* p, const Page& page, std::int64_t lane, int from, i
       if (pair * 2 + 1 >= to) keep &= 0x0000ffffu;
       __m512i values[N];
       unroll<N>([&](auto n) RLX_INLINE {
+        prefetch(page.v + (pair * width + lane + n * 16) * 4 + page.next_v);
         values[n] = _mm512_and_si512(_mm512_loadu_si512(v + pair * width + n * 16), _mm512_set1_epi32(static_cast<int>(keep)));
       });
       unroll<R>([&](auto r) RLX_INLINE {
@@ -168,6 +178,7 @@ void add_values(const float* p, const Page& page, std::int64_t lane, int from, i
       f32x16 value[N];
       unroll<N>([&](auto n) RLX_INLINE {
         const std::int64_t i = lane + n * 16;
+        prefetch(page.v + v_offset(D, page.head_dim, t, i) + page.next_v);
         if constexpr (D == DType::f32) {
           value[n] = load(reinterpret_cast<const float*>(page.v) + t * width + i);
         } else if constexpr (D == DType::f16) {
