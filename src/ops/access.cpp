@@ -26,10 +26,14 @@ void write(std::byte* at, T value) {
 
 double decode_one(DType dtype, const std::byte* at) {
   switch (dtype) {
-    case DType::f32: return read<float>(at);
-    case DType::f64: return read<double>(at);
-    case DType::i32: return read<std::int32_t>(at);
-    default: break;
+    case DType::f32:
+      return read<float>(at);
+    case DType::f64:
+      return read<double>(at);
+    case DType::i32:
+      return read<std::int32_t>(at);
+    default:
+      break;
   }
   float value = 0;
   decoder(dtype)(at, &value, 1);
@@ -52,7 +56,8 @@ void decode(const TensorView& v, const std::byte* at, std::int64_t n, double* ou
 
 TensorView view_of(const Tensor& tensor) {
   TensorView v;
-  v.data = const_cast<std::byte*>(tensor.data());  // NOLINT: a view serves operands and results alike
+  v.data =
+      const_cast<std::byte*>(tensor.data());  // NOLINT: a view serves operands and results alike
   v.dtype = tensor.dtype();
   v.rank = static_cast<std::int8_t>(tensor.dims().size());
   std::int64_t stride = info(v.dtype).block_bytes;
@@ -120,10 +125,14 @@ void store(const TensorView& v, std::int64_t row, std::int64_t column, double va
   std::byte* at = row_pointer(v, row) + column * last_stride(v);
   const float rounded = static_cast<float>(value);
   switch (v.dtype) {
-    case DType::f32: return write(at, rounded);
-    case DType::f16: return write(at, f32_to_f16(rounded));
-    case DType::bf16: return write(at, f32_to_bf16(rounded));
-    default: RLX_CHECK(false, std::string(name(v.dtype)));
+    case DType::f32:
+      return write(at, rounded);
+    case DType::f16:
+      return write(at, f32_to_f16(rounded));
+    case DType::bf16:
+      return write(at, f32_to_bf16(rounded));
+    default:
+      RLX_CHECK(false, std::string(name(v.dtype)));
   }
 }
 
@@ -138,7 +147,8 @@ std::int64_t load_int(const TensorView& v, std::int64_t i) {
 std::int64_t load_index(const TensorView& v, std::int64_t i, std::int64_t limit, const char* what) {
   const std::int64_t value = load_int(v, i);
   if (value < 0 || value >= limit)
-    fail(ErrorCode::invalid_argument, "{}: expected a value from 0 to {}, found {} at place {}", what, limit - 1, value, i);
+    fail(ErrorCode::invalid_argument, "{}: expected a value from 0 to {}, found {} at place {}",
+         what, limit - 1, value, i);
   return value;
 }
 

@@ -1,4 +1,5 @@
-// Operands of the references: rows of any dtype as double, the part of a worker, indices that are checked.
+// Operands of the references: rows of any dtype as double, the part of a worker, indices that are
+// checked.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ std::byte* row_pointer(const TensorView& v, std::int64_t row);
 void load_row(const TensorView& v, std::int64_t row, double* out);
 /// Rows begin..end one after the other.
 std::vector<double> load_rows(const TensorView& v, std::int64_t begin, std::int64_t end);
-/// Row `row` of the result's rows, of an operand that broadcasts to `result`; `out` holds columns(result) values.
+/// Row `row` of the result's rows, of an operand that broadcasts to `result`; `out` holds
+/// columns(result) values.
 void load_broadcast(const TensorView& v, const TensorView& result, std::int64_t row, double* out);
 /// One value of a plain dtype.
 double load(const TensorView& v, std::int64_t row, std::int64_t column);
@@ -35,7 +37,8 @@ double load(const TensorView& v, std::int64_t row, std::int64_t column);
 void store(const TensorView& v, std::int64_t row, std::int64_t column, double value);
 void store_row(const TensorView& v, std::int64_t row, const double* values);
 
-/// Element i of an i32 view of rank 1, which must lie in [0, limit); Error(invalid_argument) that names `what` when not.
+/// Element i of an i32 view of rank 1, which must lie in [0, limit); Error(invalid_argument) that
+/// names `what` when not.
 std::int64_t load_index(const TensorView& v, std::int64_t i, std::int64_t limit, const char* what);
 /// Element i of an i32 view of rank 1.
 std::int64_t load_int(const TensorView& v, std::int64_t i);

@@ -1,4 +1,5 @@
-// The list of the built-in ops. A new op in a family does not touch this file; a new family adds its list.
+// The list of the built-in ops. A new op in a family does not touch this file; a new family adds
+// its list.
 #include <algorithm>
 #include <array>
 
@@ -27,11 +28,13 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
   return table;
 }
 
-constexpr auto kOps = make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
-                                 AttentionOps{} + BlockOps{});
+constexpr auto kOps = make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} +
+                                 IndexOps{} + MatmulOps{} + AttentionOps{} + BlockOps{});
 
 constexpr bool ids_are_unique() {
-  return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) { return a.id == b.id; }) == kOps.end();
+  return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {
+           return a.id == b.id;
+         }) == kOps.end();
 }
 static_assert(ids_are_unique(), "two ops share a name, or their names share a hash");
 
@@ -40,7 +43,9 @@ static_assert(ids_are_unique(), "two ops share a name, or their names share a ha
 std::span<const OpDef> all_ops() { return kOps; }
 
 const OpDef* find_op(std::uint64_t id) {
-  const auto at = std::lower_bound(kOps.begin(), kOps.end(), id, [](const OpDef& def, std::uint64_t key) { return def.id < key; });
+  const auto at =
+      std::lower_bound(kOps.begin(), kOps.end(), id,
+                       [](const OpDef& def, std::uint64_t key) { return def.id < key; });
   return at != kOps.end() && at->id == id ? &*at : nullptr;
 }
 
@@ -51,7 +56,8 @@ const OpDef* find_op(std::string_view name) {
 
 const OpDef& op_def_by_id(std::uint64_t id, std::string_view name) {
   const OpDef* def = find_op(id);
-  RLX_CHECK(def != nullptr && def->name == name, fmt::format("the op \"{}\" is in no list of ops/all.cpp", name));
+  RLX_CHECK(def != nullptr && def->name == name,
+            fmt::format("the op \"{}\" is in no list of ops/all.cpp", name));
   return *def;
 }
 

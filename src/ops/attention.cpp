@@ -39,14 +39,16 @@ void check_attention(InferContext& c, const Attention& op, std::int64_t kv_heads
   checks::attribute(c, "window", op.window, 0, INT32_MAX);
   checks::attribute(c, "softcap", double{op.softcap}, 0, checks::kNoLimit);
   if (!std::isfinite(op.scale)) c.fail("scale: expected a finite value, found {}", op.scale);
-  if (op.heads % kv_heads != 0) c.fail("heads: expected a multiple of the cache's {} KV heads, found {}", kv_heads, op.heads);
+  if (op.heads % kv_heads != 0)
+    c.fail("heads: expected a multiple of the cache's {} KV heads, found {}", kv_heads, op.heads);
 }
 
 void rotate(double* head, const std::vector<double>& inv_freq, double position, const Rope& op) {
   const auto pairs = static_cast<std::size_t>(op.rotary_dim / 2);
   for (std::size_t i = 0; i < pairs; ++i) {
     const double angle = position * inv_freq[i];
-    const double c = std::cos(angle) * double{op.magnitude}, s = std::sin(angle) * double{op.magnitude};
+    const double c = std::cos(angle) * double{op.magnitude},
+                 s = std::sin(angle) * double{op.magnitude};
     double& first = head[op.style == RopeStyle::half ? i : 2 * i];
     double& second = head[op.style == RopeStyle::half ? i + pairs : 2 * i + 1];
     const double x = first, y = second;
@@ -98,10 +100,12 @@ void KvAppend::reference(const KernelArgs& a) const {
   std::vector<float> values(row.size());
   const Part part = access::part_of(a, k.dims[0]);
   for (std::int64_t b = 0; b < seqs.count(); ++b)
-    for (std::int64_t r = std::max(part.begin, seqs.begin(b)); r < std::min(part.end, seqs.end(b)); ++r)
+    for (std::int64_t r = std::max(part.begin, seqs.begin(b)); r < std::min(part.end, seqs.end(b));
+         ++r)
       for (const bool keys : {true, false}) {
         access::load_row(keys ? k : v, r, row.data());
-        std::transform(row.begin(), row.end(), values.begin(), [](double x) { return static_cast<float>(x); });
+        std::transform(row.begin(), row.end(), values.begin(),
+                       [](double x) { return static_cast<float>(x); });
         for (std::int64_t h = 0; h < heads; ++h)
           encode(values.data() + h * d, seqs.token(b, seqs.position(b, r), h, keys), d);
       }
@@ -112,7 +116,8 @@ void RopeAppend::infer(InferContext& c) const {
   check_rope(c, head_dim, rotary_dim, magnitude);
   checks::attribute(c, "eps", double{eps}, 0, checks::kNoLimit);
   const paged::KvDims kv = paged::infer_cache(c, 0);
-  if (kv.head_dim != head_dim) c.fail("head_dim: expected the cache's {}, found {}", kv.head_dim, head_dim);
+  if (kv.head_dim != head_dim)
+    c.fail("head_dim: expected the cache's {}, found {}", kv.head_dim, head_dim);
   infer_rows_of_cache(c, 2, 3, kv);
   checks::plain(c, 1, DType::f32, 2);
   checks::multiple(c, 1, head_dim, "heads");
@@ -127,7 +132,8 @@ void RopeAppend::infer(InferContext& c) const {
 
 void RopeAppend::decompose(Body& b) const {
   const RmsNorm head_norm{.eps = eps, .weight_offset = weight_offset, .group = head_dim};
-  const Rope rotate_heads{.head_dim = head_dim, .rotary_dim = rotary_dim, .style = style, .magnitude = magnitude};
+  const Rope rotate_heads{
+      .head_dim = head_dim, .rotary_dim = rotary_dim, .style = style, .magnitude = magnitude};
   Value q = b.in(1), k = b.in(2);
   if (norm) {
     q = b.b(head_norm, q, b.in(10));
@@ -150,7 +156,8 @@ void Attention::infer(InferContext& c) const {
 
 namespace {
 
-// One query against the keys and values first..last of its sequence: softmax in two passes, all in double.
+// One query against the keys and values first..last of its sequence: softmax in two passes, all in
+// double.
 struct HeadCache {
   std::int64_t d;
   std::vector<double> k, v;  // [tokens, d]
@@ -161,7 +168,8 @@ void attend(const Attention& op, const HeadCache& cache, const double* q, Part k
   double largest = -INFINITY;
   for (std::int64_t t = keys.begin; t < keys.end; ++t) {
     double dot = 0;
-    for (std::int64_t i = 0; i < cache.d; ++i) dot += q[i] * cache.k[static_cast<std::size_t>(t * cache.d + i)];
+    for (std::int64_t i = 0; i < cache.d; ++i)
+      dot += q[i] * cache.k[static_cast<std::size_t>(t * cache.d + i)];
     double score = dot * double{op.scale};
     if (op.softcap > 0) score = double{op.softcap} * std::tanh(score / double{op.softcap});
     scores[static_cast<std::size_t>(t - keys.begin)] = score;
@@ -172,7 +180,8 @@ void attend(const Attention& op, const HeadCache& cache, const double* q, Part k
   std::fill(out, out + cache.d, 0.0);
   for (std::int64_t t = keys.begin; t < keys.end; ++t) {
     const double weight = scores[static_cast<std::size_t>(t - keys.begin)] / total;
-    for (std::int64_t i = 0; i < cache.d; ++i) out[i] += weight * cache.v[static_cast<std::size_t>(t * cache.d + i)];
+    for (std::int64_t i = 0; i < cache.d; ++i)
+      out[i] += weight * cache.v[static_cast<std::size_t>(t * cache.d + i)];
   }
 }
 
@@ -194,7 +203,8 @@ void Attention::reference(const KernelArgs& a) const {
       const Part keys{window > 0 ? std::max<std::int64_t>(0, at - window + 1) : 0, at + 1};
       for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         attend(*this, head, row.data() + h * d, keys, result.data());
-        for (std::int64_t i = 0; i < d; ++i) access::store(y, r, h * d + i, result[static_cast<std::size_t>(i)]);
+        for (std::int64_t i = 0; i < d; ++i)
+          access::store(y, r, h * d + i, result[static_cast<std::size_t>(i)]);
       }
     }
   }
@@ -206,23 +216,27 @@ using samples::given;
 using samples::normal;
 
 std::vector<Sample> Rope::samples() {
-  const Rope forms[] = {{.head_dim = 64, .rotary_dim = 64},
-                        {.head_dim = 64, .rotary_dim = 64, .style = RopeStyle::adjacent},
-                        {.head_dim = 80, .rotary_dim = 20},
-                        {.head_dim = 128, .rotary_dim = 32, .style = RopeStyle::adjacent, .magnitude = 1.36889f},
-                        {.head_dim = 256, .rotary_dim = 256, .magnitude = 0.5f},
-                        {.head_dim = 6, .rotary_dim = 2},
-                        {.head_dim = 10, .rotary_dim = 10, .style = RopeStyle::adjacent}};
+  const Rope forms[] = {
+      {.head_dim = 64, .rotary_dim = 64},
+      {.head_dim = 64, .rotary_dim = 64, .style = RopeStyle::adjacent},
+      {.head_dim = 80, .rotary_dim = 20},
+      {.head_dim = 128, .rotary_dim = 32, .style = RopeStyle::adjacent, .magnitude = 1.36889f},
+      {.head_dim = 256, .rotary_dim = 256, .magnitude = 0.5f},
+      {.head_dim = 6, .rotary_dim = 2},
+      {.head_dim = 10, .rotary_dim = 10, .style = RopeStyle::adjacent}};
   std::vector<Sample> list;
   for (std::size_t i = 0; i < 7; ++i) {
     const std::int64_t rows = samples::kRows[i], heads = 1 + static_cast<std::int64_t>(i % 3);
     std::vector<std::int32_t> positions;
-    for (std::int32_t r = 0; r < rows; ++r) positions.push_back(r % 5 == 4 ? 100000 + r : 3 + 11 * r);
-    list.push_back(make_sample(fmt::format("{}_{}x{}_of_{}", kRopeStyleNames[static_cast<std::size_t>(forms[i].style)], rows,
-                                           forms[i].rotary_dim, forms[i].head_dim),
-                               forms[i],
-                               {normal({rows, heads * forms[i].head_dim}),
-                                frequencies(forms[i].rotary_dim / 2, i % 2 == 0 ? 10000.0f : 1e6f), given(std::move(positions))}));
+    for (std::int32_t r = 0; r < rows; ++r)
+      positions.push_back(r % 5 == 4 ? 100000 + r : 3 + 11 * r);
+    list.push_back(make_sample(
+        fmt::format("{}_{}x{}_of_{}", kRopeStyleNames[static_cast<std::size_t>(forms[i].style)],
+                    rows, forms[i].rotary_dim, forms[i].head_dim),
+        forms[i],
+        {normal({rows, heads * forms[i].head_dim}),
+         frequencies(forms[i].rotary_dim / 2, i % 2 == 0 ? 10000.0f : 1e6f),
+         given(std::move(positions))}));
   }
   return list;
 }
@@ -231,18 +245,21 @@ namespace {
 
 constexpr DType kCacheTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
 
-// Sizes of heads, in turn: grouped and not, widths that are no multiple of a panel for the plain dtypes.
+// Sizes of heads, in turn: grouped and not, widths that are no multiple of a panel for the plain
+// dtypes.
 struct Heads {
   std::int32_t heads, kv_heads, head_dim;
 };
 Heads deal_heads(DType cache, std::size_t turn) {
-  constexpr Heads kAny[] = {{3, 1, 64}, {4, 4, 32}, {8, 2, 128}, {2, 1, 20}, {4, 1, 256}, {9, 3, 64}, {2, 2, 6}};
+  constexpr Heads kAny[] = {{3, 1, 64},  {4, 4, 32}, {8, 2, 128}, {2, 1, 20},
+                            {4, 1, 256}, {9, 3, 64}, {2, 2, 6}};
   constexpr Heads kBlocks[] = {{3, 1, 64}, {4, 4, 32}, {8, 2, 128}, {4, 1, 96}, {9, 3, 64}};
   return cache == DType::q8_0 ? kBlocks[turn % 5] : kAny[turn % 7];
 }
 
 std::string batch_name(const Batch& batch, DType cache, const Heads& h) {
-  return fmt::format("{}_{}_{}_by_{}x{}", batch.name, rlx::name(cache), h.heads, h.kv_heads, h.head_dim);
+  return fmt::format("{}_{}_{}_by_{}x{}", batch.name, rlx::name(cache), h.heads, h.kv_heads,
+                     h.head_dim);
 }
 
 }  // namespace
@@ -254,9 +271,10 @@ std::vector<Sample> KvAppend::samples() {
     for (const Batch& batch : samples::batches()) {
       const Heads h = deal_heads(d, turn++);
       const SampleOperand rows = normal({batch.total_rows(), h.kv_heads * h.head_dim});
-      list.push_back(make_sample(batch_name(batch, d, h), KvAppend{},
-                                 {batch.cache(h.kv_heads, h.head_dim, d), rows, rows, batch.seq_start(), batch.pasts(),
-                                  batch.slot_ids(), batch.pages()}));
+      list.push_back(
+          make_sample(batch_name(batch, d, h), KvAppend{},
+                      {batch.cache(h.kv_heads, h.head_dim, d), rows, rows, batch.seq_start(),
+                       batch.pasts(), batch.slot_ids(), batch.pages()}));
     }
   return list;
 }
@@ -267,18 +285,28 @@ std::vector<Sample> RopeAppend::samples() {
   for (const DType d : kCacheTypes)
     for (const Batch& batch : samples::batches()) {
       const Heads h = deal_heads(d, turn);
-      RopeAppend op{.head_dim = h.head_dim, .rotary_dim = turn % 3 == 1 && h.head_dim >= 20 ? h.head_dim / 4 * 2 : h.head_dim};
+      RopeAppend op{
+          .head_dim = h.head_dim,
+          .rotary_dim = turn % 3 == 1 && h.head_dim >= 20 ? h.head_dim / 4 * 2 : h.head_dim};
       op.style = turn % 2 == 0 ? RopeStyle::half : RopeStyle::adjacent;
       op.magnitude = turn % 4 == 3 ? 1.36889f : 1.0f;
       op.norm = turn % 5 < 2;
       op.eps = turn % 5 == 1 ? 0.25f : 1e-6f;
       op.weight_offset = turn % 5 == 1 ? 1.0f : 0.0f;
       const std::int64_t n = batch.total_rows(), kv_columns = h.kv_heads * h.head_dim;
-      std::vector<SampleOperand> operands = {batch.cache(h.kv_heads, h.head_dim, d), normal({n, h.heads * h.head_dim}),
-                                             normal({n, kv_columns}), normal({n, kv_columns}), batch.seq_start(), batch.pasts(),
-                                             batch.slot_ids(), batch.pages(), frequencies(op.rotary_dim / 2), batch.positions()};
+      std::vector<SampleOperand> operands = {batch.cache(h.kv_heads, h.head_dim, d),
+                                             normal({n, h.heads * h.head_dim}),
+                                             normal({n, kv_columns}),
+                                             normal({n, kv_columns}),
+                                             batch.seq_start(),
+                                             batch.pasts(),
+                                             batch.slot_ids(),
+                                             batch.pages(),
+                                             frequencies(op.rotary_dim / 2),
+                                             batch.positions()};
       if (op.norm) operands.insert(operands.end(), 2, normal({h.head_dim}));
-      list.push_back(make_sample(batch_name(batch, d, h), op, std::move(operands), op.norm ? h.head_dim : 1));
+      list.push_back(
+          make_sample(batch_name(batch, d, h), op, std::move(operands), op.norm ? h.head_dim : 1));
       ++turn;
     }
   return list;
@@ -287,7 +315,8 @@ std::vector<Sample> RopeAppend::samples() {
 std::vector<Sample> Attention::samples() {
   std::vector<Sample> list;
   std::size_t turn = 0;
-  const auto add = [&](const Batch& batch, DType d, const Attention& form, std::string_view suffix) {
+  const auto add = [&](const Batch& batch, DType d, const Attention& form,
+                       std::string_view suffix) {
     const Heads h = deal_heads(d, turn++);
     Attention op = form;
     op.heads = h.heads;
@@ -298,10 +327,11 @@ std::vector<Sample> Attention::samples() {
       after.past[b] += batch.rows[b];
       context = std::max<std::int64_t>(context, after.past[b]);
     }
-    list.push_back(make_sample(batch_name(batch, d, h) + std::string(suffix), op,
-                               {normal({batch.total_rows(), h.heads * h.head_dim}), after.cache(h.kv_heads, h.head_dim, d),
-                                batch.seq_start(), batch.pasts(), batch.slot_ids(), batch.pages()},
-                               context + h.head_dim));
+    list.push_back(make_sample(
+        batch_name(batch, d, h) + std::string(suffix), op,
+        {normal({batch.total_rows(), h.heads * h.head_dim}), after.cache(h.kv_heads, h.head_dim, d),
+         batch.seq_start(), batch.pasts(), batch.slot_ids(), batch.pages()},
+        context + h.head_dim));
   };
   for (const DType d : kCacheTypes) {
     for (const Batch& batch : samples::batches()) add(batch, d, {}, "");

@@ -14,7 +14,21 @@
 namespace rlx {
 namespace {
 
-enum Operand : int { kX, kCache, kSeqStart, kPast, kSlot, kPages, kPositions, kInvFreq, kWq, kWk, kWv, kWo, kOptional };
+enum Operand : int {
+  kX,
+  kCache,
+  kSeqStart,
+  kPast,
+  kSlot,
+  kPages,
+  kPositions,
+  kInvFreq,
+  kWq,
+  kWk,
+  kWv,
+  kWo,
+  kOptional
+};
 
 // Places of the optional operands; -1 when absent.
 struct OptionalPlaces {
@@ -52,15 +66,18 @@ void check_attributes(InferContext& c, const SelfAttention& op, const paged::KvD
   checks::attribute(c, "window", op.window, 0, INT32_MAX);
   checks::attribute(c, "softcap", double{op.softcap}, 0, checks::kNoLimit);
   checks::attribute(c, "eps", double{op.eps}, 0, checks::kNoLimit);
-  if (kv.head_dim != op.head_dim) c.fail("head_dim: expected the cache's {}, found {}", kv.head_dim, op.head_dim);
+  if (kv.head_dim != op.head_dim)
+    c.fail("head_dim: expected the cache's {}, found {}", kv.head_dim, op.head_dim);
   if (op.heads % kv.heads != 0)
     c.fail("heads: expected a multiple of the cache's {} KV heads, found {}", kv.heads, op.heads);
   if (!op.rope) return;
   checks::attribute(c, "rotary_dim", op.rotary_dim, 2, op.head_dim);
-  if (op.rotary_dim % 2 != 0) c.fail("rotary_dim: expected an even number, found {}", op.rotary_dim);
+  if (op.rotary_dim % 2 != 0)
+    c.fail("rotary_dim: expected an even number, found {}", op.rotary_dim);
 }
 
-void check_weight(InferContext& c, int w, Dim rows, std::string_view rows_of, Dim columns, std::string_view columns_of) {
+void check_weight(InferContext& c, int w, Dim rows, std::string_view rows_of, Dim columns,
+                  std::string_view columns_of) {
   checks::weight(c, w);
   checks::has_rows(c, w, rows, rows_of);
   checks::has_columns(c, w, columns, columns_of);
@@ -76,7 +93,8 @@ void SelfAttention::infer(InferContext& c) const {
   checks::plain(c, kX, DType::f32, 2);
   const Dim hidden = c.in(kX).dim(1);
   const Dim q_columns = Dim(heads) * Dim(head_dim), kv_columns = Dim(kv.heads) * Dim(head_dim);
-  constexpr std::string_view kQ = "heads * head_dim", kKv = "kv_heads * head_dim", kHidden = "the columns of x";
+  constexpr std::string_view kQ = "heads * head_dim", kKv = "kv_heads * head_dim",
+                             kHidden = "the columns of x";
   paged::infer_sequences(c, kSeqStart);
   checks::vector(c, kPositions, DType::i32, c.in(kX).dim(0), "the rows of x");
   if (rope) checks::vector(c, kInvFreq, DType::f32, rotary_dim / 2, "rotary_dim / 2");
@@ -113,11 +131,13 @@ void SelfAttention::decompose(Body& b) const {
     k = b.b(head_norm, k, b.in(at.k_norm));
   }
   if (rope) {
-    const Rope rotate{.head_dim = head_dim, .rotary_dim = rotary_dim, .style = style, .magnitude = magnitude};
+    const Rope rotate{
+        .head_dim = head_dim, .rotary_dim = rotary_dim, .style = style, .magnitude = magnitude};
     q = b.b(rotate, q, b.in(kInvFreq), b.in(kPositions));
     k = b.b(rotate, k, b.in(kInvFreq), b.in(kPositions));
   }
-  const Value seq_start = b.in(kSeqStart), past = b.in(kPast), slot = b.in(kSlot), pages = b.in(kPages);
+  const Value seq_start = b.in(kSeqStart), past = b.in(kPast), slot = b.in(kSlot),
+              pages = b.in(kPages);
   const Value cache = b.b(KvAppend{}, b.in(kCache), k, v, seq_start, past, slot, pages);
   const Attention attention{.heads = heads, .scale = scale, .softcap = softcap, .window = window};
   const Value mixed = b.b(attention, q, cache, seq_start, past, slot, pages);
@@ -166,20 +186,31 @@ using samples::normal;
 
 namespace {
 
-Sample self_attention_sample(const Batch& batch, SelfAttention op, DType cache, DType weight, std::int64_t kv_heads) {
+Sample self_attention_sample(const Batch& batch, SelfAttention op, DType cache, DType weight,
+                             std::int64_t kv_heads) {
   const std::int64_t n = batch.total_rows(), hidden = is_quantized(weight) ? 256 : 40;
   const std::int64_t q = op.heads * op.head_dim, kv = kv_heads * op.head_dim;
-  const float in_scale = 1.0f / std::sqrt(static_cast<float>(hidden)), out_scale = 1.0f / std::sqrt(static_cast<float>(q));
-  std::vector<SampleOperand> operands = {
-      normal({n, hidden}), batch.cache(kv_heads, op.head_dim, cache), batch.seq_start(), batch.pasts(), batch.slot_ids(),
-      batch.pages(), batch.positions(), samples::frequencies(op.rotary_dim / 2), normal({q, hidden}, weight, in_scale),
-      normal({kv, hidden}, weight, in_scale), normal({kv, hidden}, weight, in_scale), normal({hidden, q}, weight, out_scale)};
+  const float in_scale = 1.0f / std::sqrt(static_cast<float>(hidden)),
+              out_scale = 1.0f / std::sqrt(static_cast<float>(q));
+  std::vector<SampleOperand> operands = {normal({n, hidden}),
+                                         batch.cache(kv_heads, op.head_dim, cache),
+                                         batch.seq_start(),
+                                         batch.pasts(),
+                                         batch.slot_ids(),
+                                         batch.pages(),
+                                         batch.positions(),
+                                         samples::frequencies(op.rotary_dim / 2),
+                                         normal({q, hidden}, weight, in_scale),
+                                         normal({kv, hidden}, weight, in_scale),
+                                         normal({kv, hidden}, weight, in_scale),
+                                         normal({hidden, q}, weight, out_scale)};
   if (op.qkv_bias)
     for (const std::int64_t size : {q, kv, kv}) operands.push_back(normal({size}));
   if (op.out_bias) operands.push_back(normal({hidden}));
   if (op.qk_norm) operands.insert(operands.end(), 2, normal({op.head_dim}));
-  return make_sample(fmt::format("{}_{}_{}{}{}{}", batch.name, rlx::name(cache), rlx::name(weight), op.qkv_bias ? "_qkv_bias" : "",
-                                 op.out_bias ? "_out_bias" : "", op.qk_norm ? "_qk_norm" : ""),
+  return make_sample(fmt::format("{}_{}_{}{}{}{}", batch.name, rlx::name(cache), rlx::name(weight),
+                                 op.qkv_bias ? "_qkv_bias" : "", op.out_bias ? "_out_bias" : "",
+                                 op.qk_norm ? "_qk_norm" : ""),
                      op, std::move(operands), hidden);
 }
 
@@ -190,7 +221,10 @@ std::vector<Sample> SelfAttention::samples() {
   std::size_t turn = 0;
   for (const Batch& batch : samples::batches()) {
     const std::int32_t head_dim = turn % 5 == 3 ? 32 : 64;
-    SelfAttention op{.heads = 4, .head_dim = head_dim, .rotary_dim = turn % 3 == 2 ? 16 : head_dim, .scale = 0.125f};
+    SelfAttention op{.heads = 4,
+                     .head_dim = head_dim,
+                     .rotary_dim = turn % 3 == 2 ? 16 : head_dim,
+                     .scale = 0.125f};
     op.softcap = turn % 4 == 1 ? 5.0f : 0.0f;
     op.window = turn % 3 == 1 ? 7 : 0;
     op.magnitude = turn % 5 == 4 ? 1.36889f : 1.0f;
@@ -203,7 +237,8 @@ std::vector<Sample> SelfAttention::samples() {
     op.qk_norm = turn % 4 >= 2;
     constexpr DType kCaches[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
     constexpr DType kWeights[] = {DType::f32, DType::q4_0, DType::f16};
-    list.push_back(self_attention_sample(batch, op, kCaches[turn % 4], kWeights[turn % 3], turn % 2 == 0 ? 2 : 1));
+    list.push_back(self_attention_sample(batch, op, kCaches[turn % 4], kWeights[turn % 3],
+                                         turn % 2 == 0 ? 2 : 1));
     ++turn;
   }
   return list;
@@ -214,11 +249,14 @@ std::vector<Sample> GatedMlp::samples() {
   std::size_t turn = 0;
   for (const DType w : {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q8_0, DType::q6_K})
     for (const Act form : {Act::silu, Act::gelu_tanh}) {
-      const std::int64_t rows = samples::deal(samples::kRows, turn++), hidden = is_quantized(w) ? 256 : 40, inner = 2 * hidden;
-      list.push_back(make_sample(fmt::format("{}_{}_{}", rlx::name(w), rows, kActNames[static_cast<std::size_t>(form)]), GatedMlp{.act = form},
-                                 {normal({rows, hidden}), normal({inner, hidden}, w, 0.1f), normal({inner, hidden}, w, 0.1f),
-                                  normal({hidden, inner}, w, 0.1f)},
-                                 inner));
+      const std::int64_t rows = samples::deal(samples::kRows, turn++),
+                         hidden = is_quantized(w) ? 256 : 40, inner = 2 * hidden;
+      list.push_back(make_sample(
+          fmt::format("{}_{}_{}", rlx::name(w), rows, kActNames[static_cast<std::size_t>(form)]),
+          GatedMlp{.act = form},
+          {normal({rows, hidden}), normal({inner, hidden}, w, 0.1f),
+           normal({inner, hidden}, w, 0.1f), normal({hidden, inner}, w, 0.1f)},
+          inner));
     }
   return list;
 }
@@ -230,9 +268,11 @@ std::vector<Sample> LmHead::samples() {
   for (const DType w : {DType::f32, DType::q6_K, DType::bf16})
     for (std::size_t i = 0; i < 3; ++i) {
       const std::int64_t hidden = is_quantized(w) ? 256 : 36;
-      list.push_back(make_sample(fmt::format("{}_{}_rows_form_{}", rlx::name(w), picks[i].size(), i), forms[i],
-                                 {normal({5, hidden}), normal({hidden}), normal({49, hidden}, w, 0.2f), samples::given(picks[i])},
-                                 hidden));
+      list.push_back(
+          make_sample(fmt::format("{}_{}_rows_form_{}", rlx::name(w), picks[i].size(), i), forms[i],
+                      {normal({5, hidden}), normal({hidden}), normal({49, hidden}, w, 0.2f),
+                       samples::given(picks[i])},
+                      hidden));
     }
   return list;
 }

@@ -1,4 +1,5 @@
-// Blocks of HIR: composite ops that models are written in. Each is its body; lowering expands it into MIR ops.
+// Blocks of HIR: composite ops that models are written in. Each is its body; lowering expands it
+// into MIR ops.
 #pragma once
 
 #include "ir/op.h"
@@ -7,10 +8,12 @@
 
 namespace rlx {
 
-/// Attention of a decoder layer with its products: q, k, v from x; per-head norm; RoPE; append; attention; output product.
-/// x, y: f32[rows, hidden]; wq: [heads * head_dim, hidden]; wk, wv: [kv_heads * head_dim, hidden]; wo: [hidden, heads * head_dim].
-/// Optional operands in this order: bq, bk, bv (when `qkv_bias`), bo (when `out_bias`), q_norm, k_norm (when `qk_norm`).
-/// Without `rope` positions are not encoded (NoPE layers); inv_freq is still an operand. Results: y and the cache.
+/// Attention of a decoder layer with its products: q, k, v from x; per-head norm; RoPE; append;
+/// attention; output product. x, y: f32[rows, hidden]; wq: [heads * head_dim, hidden]; wk, wv:
+/// [kv_heads * head_dim, hidden]; wo: [hidden, heads * head_dim]. Optional operands in this order:
+/// bq, bk, bv (when `qkv_bias`), bo (when `out_bias`), q_norm, k_norm (when `qk_norm`). Without
+/// `rope` positions are not encoded (NoPE layers); inv_freq is still an operand. Results: y and the
+/// cache.
 struct SelfAttention {
   std::int32_t heads = 1;
   std::int32_t head_dim = 64;
@@ -30,16 +33,25 @@ struct SelfAttention {
   static constexpr std::string_view name = "self_attention";
   static constexpr Trait traits = Trait::composite | Trait::state;
   static constexpr std::array<std::string_view, 18> operands = {
-      "x", "cache", "seq_start", "past", "slot", "pages", "positions", "inv_freq", "wq", "wk", "wv", "wo",
-      "bq", "bk", "bv", "bo", "q_norm", "k_norm"};
+      "x",  "cache", "seq_start", "past", "slot", "pages", "positions", "inv_freq", "wq",
+      "wk", "wv",    "wo",        "bq",   "bk",   "bv",    "bo",        "q_norm",   "k_norm"};
   static constexpr int optional_operands = 6;
   static constexpr auto fields() {
     using S = SelfAttention;
-    return std::tuple{field("heads", &S::heads), field("head_dim", &S::head_dim), field("rotary_dim", &S::rotary_dim),
-                      field("scale", &S::scale), field("softcap", &S::softcap), field("window", &S::window),
-                      field("magnitude", &S::magnitude), field("eps", &S::eps), field("weight_offset", &S::weight_offset),
-                      field("style", &S::style), field("rope", &S::rope), field("qkv_bias", &S::qkv_bias),
-                      field("out_bias", &S::out_bias), field("qk_norm", &S::qk_norm)};
+    return std::tuple{field("heads", &S::heads),
+                      field("head_dim", &S::head_dim),
+                      field("rotary_dim", &S::rotary_dim),
+                      field("scale", &S::scale),
+                      field("softcap", &S::softcap),
+                      field("window", &S::window),
+                      field("magnitude", &S::magnitude),
+                      field("eps", &S::eps),
+                      field("weight_offset", &S::weight_offset),
+                      field("style", &S::style),
+                      field("rope", &S::rope),
+                      field("qkv_bias", &S::qkv_bias),
+                      field("out_bias", &S::out_bias),
+                      field("qk_norm", &S::qk_norm)};
   }
   bool operator==(const SelfAttention&) const = default;
   void infer(InferContext&) const;
@@ -47,7 +59,8 @@ struct SelfAttention {
   static std::vector<Sample> samples();
 };
 
-/// y = (act(x gate^T) * (x up^T)) down^T.   x, y: f32[rows, hidden]; gate, up: [inner, hidden]; down: [hidden, inner].
+/// y = (act(x gate^T) * (x up^T)) down^T.   x, y: f32[rows, hidden]; gate, up: [inner, hidden];
+/// down: [hidden, inner].
 struct GatedMlp {
   Act act = Act::silu;
   static constexpr std::string_view name = "gated_mlp";
@@ -61,7 +74,8 @@ struct GatedMlp {
 };
 
 /// Logits of the wanted rows: select_rows, RMS norm, product, optional soft-cap (softcap > 0).
-/// x: f32[rows, hidden]; norm: f32[hidden]; w: [vocab, hidden]; out_rows: i32[out_rows]; y: f32[out_rows, vocab].
+/// x: f32[rows, hidden]; norm: f32[hidden]; w: [vocab, hidden]; out_rows: i32[out_rows]; y:
+/// f32[out_rows, vocab].
 struct LmHead {
   float eps = 1e-6f;
   float weight_offset = 0.0f;

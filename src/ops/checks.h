@@ -1,4 +1,5 @@
-// What the infer() of several ops checks. Messages say which operand and which two extents disagree.
+// What the infer() of several ops checks. Messages say which operand and which two extents
+// disagree.
 #pragma once
 
 #include <concepts>
@@ -11,17 +12,20 @@ namespace rlx::checks {
 /// "[5, 64]": the dims of a shape.
 std::string dims_text(const Shape& shape);
 
-/// An operand and what messages call it: its name in the op's list, or another where optional operands shift the places.
+/// An operand and what messages call it: its name in the op's list, or another where optional
+/// operands shift the places.
 struct Operand {
   Operand(int i) : index(i) {}  // NOLINT: operands are written as plain numbers
   Operand(int i, std::string_view own_name) : index(i), name(own_name) {}
-  std::string_view called(const InferContext& c) const { return name.empty() ? c.operand(index) : name; }
+  std::string_view called(const InferContext& c) const {
+    return name.empty() ? c.operand(index) : name;
+  }
   int index;
   std::string_view name;
 };
 
-/// Both sizes are equal: an Error now when they are known to differ, a check for later when that is open. `message()` makes
-/// the text without the op's name; it is called only when it is needed.
+/// Both sizes are equal: an Error now when they are known to differ, a check for later when that is
+/// open. `message()` makes the text without the op's name; it is called only when it is needed.
 template <std::invocable Message>
 void same(InferContext& c, Dim a, Dim b, Message message) {
   if (a == b) return;
@@ -45,6 +49,7 @@ void multiple(InferContext& c, Operand o, std::int64_t of, std::string_view why)
 /// An attribute lies in [least, most].
 void attribute(InferContext& c, std::string_view name, double value, double least, double most);
 
-inline constexpr double kNoLimit = 3.4e38;  ///< the largest float, about: an attribute that may be anything finite
+inline constexpr double kNoLimit =
+    3.4e38;  ///< the largest float, about: an attribute that may be anything finite
 
 }  // namespace rlx::checks

@@ -10,13 +10,14 @@
 namespace rlx {
 namespace {
 
-// The size that two aligned dims broadcast to. A symbolic size never repeats: it must equal the other one.
+// The size that two aligned dims broadcast to. A symbolic size never repeats: it must equal the
+// other one.
 Dim broadcast_dim(InferContext& c, Dim a, Dim b) {
   if (a == b || b == Dim(1)) return a;
   if (a == Dim(1)) return b;
   checks::same(c, a, b, [&] {
-    return fmt::format("a {} and b {} do not broadcast: {} and {} differ", checks::dims_text(c.in(0)), checks::dims_text(c.in(1)),
-                       a.text(), b.text());
+    return fmt::format("a {} and b {} do not broadcast: {} and {} differ",
+                       checks::dims_text(c.in(0)), checks::dims_text(c.in(1)), a.text(), b.text());
   });
   return a.is_constant() ? a : b;
 }
@@ -120,8 +121,10 @@ template <typename Op>
 std::vector<Sample> broadcast_samples() {
   std::vector<Sample> list;
   for (std::size_t i = 0; i < 7; ++i) {
-    const std::int64_t rows = samples::kRows[i], n = i % 2 == 0 ? 16 * rows + 7 : samples::deal(samples::kWidths, i);
-    list.push_back(make_sample(fmt::format("{}x{}", rows, n), Op{}, {normal({rows, n}), normal({rows, n})}));
+    const std::int64_t rows = samples::kRows[i],
+                       n = i % 2 == 0 ? 16 * rows + 7 : samples::deal(samples::kWidths, i);
+    list.push_back(
+        make_sample(fmt::format("{}x{}", rows, n), Op{}, {normal({rows, n}), normal({rows, n})}));
   }
   list.push_back(make_sample("row", Op{}, {normal({5, 48}), normal({48})}));
   list.push_back(make_sample("row_first", Op{}, {normal({100}), normal({3, 100})}));
@@ -129,7 +132,8 @@ std::vector<Sample> broadcast_samples() {
   list.push_back(make_sample("outer", Op{}, {normal({5, 1}), normal({1, 17})}));
   list.push_back(make_sample("scalar", Op{}, {normal({8, 96}), normal({1})}));
   list.push_back(make_sample("middle", Op{}, {normal({3, 1, 7}), normal({2, 7})}));
-  list.push_back(make_sample("large", Op{}, {normal({2, 40}, DType::f32, 1e30f), normal({2, 40}, DType::f32, 1e-30f)}));
+  list.push_back(make_sample(
+      "large", Op{}, {normal({2, 40}, DType::f32, 1e30f), normal({2, 40}, DType::f32, 1e-30f)}));
   return list;
 }
 
@@ -143,9 +147,12 @@ std::vector<Sample> Activation::samples() {
   std::size_t turn = 0;
   for (const Act act : {Act::none, Act::silu, Act::gelu_tanh, Act::gelu, Act::relu})
     for (const float scale : {1.0f, 0.01f, 30.0f}) {
-      const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn) + 32;
-      list.push_back(make_sample(fmt::format("{}_{}x{}_scale_{}", kActNames[static_cast<std::size_t>(act)], rows, n, scale),
-                                 Activation{.act = act}, {normal({rows, n}, DType::f32, scale)}));
+      const std::int64_t rows = samples::deal(samples::kRows, turn),
+                         n = samples::deal(samples::kWidths, turn) + 32;
+      list.push_back(
+          make_sample(fmt::format("{}_{}x{}_scale_{}", kActNames[static_cast<std::size_t>(act)],
+                                  rows, n, scale),
+                      Activation{.act = act}, {normal({rows, n}, DType::f32, scale)}));
       ++turn;
     }
   return list;
@@ -155,8 +162,10 @@ std::vector<Sample> Scale::samples() {
   std::vector<Sample> list;
   std::size_t turn = 0;
   for (const float factor : {0.25f, -2.5f, 0.0f, 24.0f, 1e6f}) {
-    const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn++);
-    list.push_back(make_sample(fmt::format("by_{}_{}x{}", factor, rows, n), Scale{.factor = factor}, {normal({rows, n})}));
+    const std::int64_t rows = samples::deal(samples::kRows, turn),
+                       n = samples::deal(samples::kWidths, turn++);
+    list.push_back(make_sample(fmt::format("by_{}_{}x{}", factor, rows, n), Scale{.factor = factor},
+                               {normal({rows, n})}));
   }
   return list;
 }
@@ -166,10 +175,11 @@ std::vector<Sample> Softcap::samples() {
   std::size_t turn = 0;
   for (const float cap : {30.0f, 50.0f, 0.5f})
     for (const float scale : {1.0f, 200.0f}) {
-      const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn) + 16;
+      const std::int64_t rows = samples::deal(samples::kRows, turn),
+                         n = samples::deal(samples::kWidths, turn) + 16;
       ++turn;
-      list.push_back(make_sample(fmt::format("cap_{}_scale_{}_{}x{}", cap, scale, rows, n), Softcap{.cap = cap},
-                                 {normal({rows, n}, DType::f32, scale)}));
+      list.push_back(make_sample(fmt::format("cap_{}_scale_{}_{}x{}", cap, scale, rows, n),
+                                 Softcap{.cap = cap}, {normal({rows, n}, DType::f32, scale)}));
     }
   return list;
 }
@@ -180,10 +190,12 @@ std::vector<Sample> Cast::samples() {
   for (const DType from : {DType::f32, DType::f16, DType::bf16})
     for (const DType to : {DType::f32, DType::f16, DType::bf16})
       for (const float scale : {1.0f, 1e-6f, 4e4f}) {  // also subnormal and infinite f16
-        const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn) + 16;
+        const std::int64_t rows = samples::deal(samples::kRows, turn),
+                           n = samples::deal(samples::kWidths, turn) + 16;
         ++turn;
-        list.push_back(make_sample(fmt::format("{}_to_{}_scale_{}_{}x{}", rlx::name(from), rlx::name(to), scale, rows, n),
-                                   Cast{.to = to}, {normal({rows, n}, from, scale)}));
+        list.push_back(make_sample(
+            fmt::format("{}_to_{}_scale_{}_{}x{}", rlx::name(from), rlx::name(to), scale, rows, n),
+            Cast{.to = to}, {normal({rows, n}, from, scale)}));
       }
   return list;
 }

@@ -1,4 +1,5 @@
-// Element-wise ops. Operands broadcast as in NumPy: dims are aligned at the end, a dim of 1 repeats.
+// Element-wise ops. Operands broadcast as in NumPy: dims are aligned at the end, a dim of 1
+// repeats.
 #pragma once
 
 #include "ir/op.h"
@@ -6,17 +7,17 @@
 
 namespace rlx {
 
-#define RLX_BINARY_OP(Type, op_name)                                                    \
-  struct Type {                                                                         \
-    static constexpr std::string_view name = op_name;                                   \
+#define RLX_BINARY_OP(Type, op_name)                                                           \
+  struct Type {                                                                                \
+    static constexpr std::string_view name = op_name;                                          \
     static constexpr Trait traits = Trait::elementwise | Trait::commutative | Trait::row_wise; \
-    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};             \
-    static constexpr int in_place = 0;                                                  \
-    static constexpr auto fields() { return std::tuple{}; }                             \
-    bool operator==(const Type&) const = default;                                       \
-    void infer(InferContext&) const;                                                    \
-    void reference(const KernelArgs&) const;                                            \
-    static std::vector<Sample> samples();                                               \
+    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};                    \
+    static constexpr int in_place = 0;                                                         \
+    static constexpr auto fields() { return std::tuple{}; }                                    \
+    bool operator==(const Type&) const = default;                                              \
+    void infer(InferContext&) const;                                                           \
+    void reference(const KernelArgs&) const;                                                   \
+    static std::vector<Sample> samples();                                                      \
   }
 
 /// a + b, a * b. f32 operands of broadcastable shapes; the result has the broadcast shape.

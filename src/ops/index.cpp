@@ -11,7 +11,8 @@ namespace rlx {
 void Embedding::infer(InferContext& c) const {
   checks::operand_count(c, 2);
   checks::weight(c, 0);
-  if (c.in(0).layout != Layout::plain) c.fail("table: expected the plain layout, found {}", c.in(0).text());
+  if (c.in(0).layout != Layout::plain)
+    c.fail("table: expected the plain layout, found {}", c.in(0).text());
   checks::plain(c, 1, DType::i32, 1);
   c.out(Shape({c.in(1).dim(0), c.in(0).dim(1)}, DType::f32));
 }
@@ -21,7 +22,8 @@ void Embedding::reference(const KernelArgs& a) const {
   std::vector<double> row(static_cast<std::size_t>(access::columns(table)));
   const auto part = access::part_of(a, tokens.dims[0]);
   for (std::int64_t r = part.begin; r < part.end; ++r) {
-    access::load_row(table, access::load_index(tokens, r, table.dims[0], "embedding: tokens"), row.data());
+    access::load_row(table, access::load_index(tokens, r, table.dims[0], "embedding: tokens"),
+                     row.data());
     for (double& v : row) v *= double{scale};
     access::store_row(y, r, row.data());
   }
@@ -54,23 +56,28 @@ std::vector<Sample> Embedding::samples() {
   constexpr float kScales[] = {1.0f, 24.0f, 0.125f};
   for (const DType d : samples::weight_dtypes())
     for (int i = 0; i < 2; ++i, ++turn) {
-      const std::int64_t n = samples::deal_row_length(d, turn), rows = samples::deal(samples::kRows, turn), vocab = 40;
+      const std::int64_t n = samples::deal_row_length(d, turn),
+                         rows = samples::deal(samples::kRows, turn), vocab = 40;
       std::vector<std::int32_t> tokens;
-      for (std::int32_t r = 0; r < rows; ++r) tokens.push_back((39 - 7 * r % 40 + 40) % 40);  // the last id first, repeats
+      for (std::int32_t r = 0; r < rows; ++r)
+        tokens.push_back((39 - 7 * r % 40 + 40) % 40);  // the last id first, repeats
       const float factor = kScales[turn % 3];
-      list.push_back(make_sample(fmt::format("{}_{}x{}_scale_{}", rlx::name(d), rows, n, factor), Embedding{.scale = factor},
+      list.push_back(make_sample(fmt::format("{}_{}x{}_scale_{}", rlx::name(d), rows, n, factor),
+                                 Embedding{.scale = factor},
                                  {normal({vocab, n}, d), given(std::move(tokens))}));
     }
   return list;
 }
 
 std::vector<Sample> SelectRows::samples() {
-  const std::vector<std::vector<std::int32_t>> picks = {{0}, {4}, {4, 0}, {2, 2, 2}, {0, 1, 2, 3, 4}, {}};
+  const std::vector<std::vector<std::int32_t>> picks = {
+      {0}, {4}, {4, 0}, {2, 2, 2}, {0, 1, 2, 3, 4}, {}};
   std::vector<Sample> list;
   for (const DType d : {DType::f32, DType::xq8})
     for (const auto& pick : picks) {
       const std::int64_t n = d == DType::f32 ? samples::deal(samples::kWidths, list.size()) : 96;
-      list.push_back(make_sample(fmt::format("{}_{}_of_5x{}_from_{}", rlx::name(d), pick.size(), n, pick.empty() ? 0 : pick[0]),
+      list.push_back(make_sample(fmt::format("{}_{}_of_5x{}_from_{}", rlx::name(d), pick.size(), n,
+                                             pick.empty() ? 0 : pick[0]),
                                  SelectRows{}, {normal({5, n}, d), given(pick)}));
     }
   return list;

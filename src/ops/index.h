@@ -5,8 +5,9 @@
 
 namespace rlx {
 
-/// y[r] = table[tokens[r]] * scale.   table: [vocab, n] of any storage type, plain; tokens: i32[rows]; y: f32[rows, n].
-/// Ids outside the table are an error before the step runs (the session checks them).
+/// y[r] = table[tokens[r]] * scale.   table: [vocab, n] of any storage type, plain; tokens:
+/// i32[rows]; y: f32[rows, n]. Ids outside the table are an error before the step runs (the session
+/// checks them).
 struct Embedding {
   float scale = 1.0f;
   static constexpr std::string_view name = "embedding";
@@ -19,7 +20,8 @@ struct Embedding {
   static std::vector<Sample> samples();
 };
 
-/// y[i] = x[index[i]]: the rows whose result is wanted.   x: [rows, n] f32 or xq8; index: i32[out_rows]; y: [out_rows, n].
+/// y[i] = x[index[i]]: the rows whose result is wanted.   x: [rows, n] f32 or xq8; index:
+/// i32[out_rows]; y: [out_rows, n].
 struct SelectRows {
   static constexpr std::string_view name = "select_rows";
   static constexpr Trait traits = Trait::none;

@@ -26,7 +26,8 @@ struct Plan {
   std::vector<std::unique_ptr<Plan>> bodies;  // per node; null where the op has a reference
 };
 
-std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results, int nesting);
+std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results,
+                                int nesting);
 
 // The body of a node as a graph of its own, whose sources are the node's operands in order.
 std::unique_ptr<Plan> expand(const Graph& graph, const Node& node, int nesting) {
@@ -47,8 +48,10 @@ std::unique_ptr<Plan> expand(const Graph& graph, const Node& node, int nesting) 
   return make_plan(std::move(body_graph), std::move(sources), std::move(results), nesting + 1);
 }
 
-std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results, int nesting) {
-  auto plan = std::make_unique<Plan>(Plan{std::move(graph), std::move(sources), std::move(results), {}});
+std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results,
+                                int nesting) {
+  auto plan =
+      std::make_unique<Plan>(Plan{std::move(graph), std::move(sources), std::move(results), {}});
   for (const Node& n : plan->graph.nodes())
     plan->bodies.push_back(n.def->decompose != nullptr ? expand(plan->graph, n, nesting) : nullptr);
   return plan;
@@ -67,7 +70,8 @@ TensorView view(const Slot& slot, const Shape& shape) {
 // Room for a result; the state that an op returns is the state that it got.
 Slot make_result(const Shape& shape, std::span<const Slot> inputs) {
   if (shape.kind == ShapeKind::kv) {
-    const auto at = std::find_if(inputs.begin(), inputs.end(), [](const Slot& s) { return s.pool != nullptr; });
+    const auto at =
+        std::find_if(inputs.begin(), inputs.end(), [](const Slot& s) { return s.pool != nullptr; });
     RLX_CHECK(at != inputs.end(), "a state result needs a state operand");
     return *at;
   }
@@ -79,7 +83,8 @@ Slot make_result(const Shape& shape, std::span<const Slot> inputs) {
 std::vector<Slot> call_reference(const Graph& graph, const Node& n, std::span<const Slot> inputs) {
   std::vector<Slot> results;
   std::vector<TensorView> in, out;
-  for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(view(inputs[i], graph.shape(n.inputs[i])));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(view(inputs[i], graph.shape(n.inputs[i])));
   for (const Shape& shape : n.results) {
     results.push_back(make_result(shape, inputs));
     out.push_back(view(results.back(), shape));
@@ -97,8 +102,11 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
   const Graph& graph = plan.graph;
   NodeSlots slots(graph.nodes().size());
   std::vector<std::vector<std::int32_t>> left = graph.uses();
-  for (Value v : plan.results) ++left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
-  const auto slot_of = [&](Value v) -> Slot& { return slots[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)]; };
+  for (Value v : plan.results)
+    ++left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
+  const auto slot_of = [&](Value v) -> Slot& {
+    return slots[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
+  };
   for (std::size_t i = 0; i < plan.sources.size(); ++i)
     slots[static_cast<std::size_t>(plan.sources[i].node)] = {std::move(sources[i])};
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -107,9 +115,11 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
     std::vector<Slot> inputs;
     for (Value v : n.inputs) {
       inputs.push_back(slot_of(v));
-      if (--left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)] == 0) slot_of(v).tensor.reset();
+      if (--left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)] == 0)
+        slot_of(v).tensor.reset();
     }
-    slots[i] = plan.bodies[i] ? execute(*plan.bodies[i], std::move(inputs)) : call_reference(graph, n, inputs);
+    slots[i] = plan.bodies[i] ? execute(*plan.bodies[i], std::move(inputs))
+                              : call_reference(graph, n, inputs);
   }
   std::vector<Slot> results;
   for (Value v : plan.results) results.push_back(slot_of(v));
@@ -119,7 +129,8 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
 void check_value(const Node& source, const Tensor& value) {
   const Shape expected = source.results[0].with(Layout::plain);
   if (!(value.shape() == expected))
-    fail(ErrorCode::shape, "{} \"{}\": expected {}, found {}", source.def->name, source.name, expected.text(), value.text());
+    fail(ErrorCode::shape, "{} \"{}\": expected {}, found {}", source.def->name, source.name,
+         expected.text(), value.text());
 }
 
 }  // namespace
@@ -133,23 +144,27 @@ struct Interpreter::Impl {
     const Graph& graph = plan->graph;
     const Value v = graph.find_source(value.name);
     if (!v || graph.shape(v).is_state())
-      fail(ErrorCode::invalid_argument, "{}: no input or param is named \"{}\"", graph.name, value.name);
+      fail(ErrorCode::invalid_argument, "{}: no input or param is named \"{}\"", graph.name,
+           value.name);
     check_value(graph.node(v), value.tensor);
     if (params.contains(value.name) || !into.emplace(value.name, value.tensor).second)
       fail(ErrorCode::invalid_argument, "{}: \"{}\" is given twice", graph.name, value.name);
   }
 
-  Slot source(const Node& n, const std::map<std::string, Tensor, std::less<>>& values, InterpreterState* state) const {
+  Slot source(const Node& n, const std::map<std::string, Tensor, std::less<>>& values,
+              InterpreterState* state) const {
     const Shape& shape = n.results[0];
     if (shape.is_state()) {
       if (state == nullptr)
-        fail(ErrorCode::invalid_argument, "{}: state \"{}\": the run has no states", plan->graph.name, n.name);
+        fail(ErrorCode::invalid_argument, "{}: state \"{}\": the run has no states",
+             plan->graph.name, n.name);
       if (shape.kind == ShapeKind::pages) return {state->page_table()};
       return {std::nullopt, &state->pool(n.name, shape)};
     }
     for (const auto* map : {&values, &params})
       if (const auto at = map->find(n.name); at != map->end()) return {at->second};
-    fail(ErrorCode::invalid_argument, "{}: {} \"{}\" is missing: expected {}", plan->graph.name, n.def->name, n.name, shape.text());
+    fail(ErrorCode::invalid_argument, "{}: {} \"{}\" is missing: expected {}", plan->graph.name,
+         n.def->name, n.name, shape.text());
   }
 
   std::vector<NamedTensor> run(std::span<const NamedTensor> given, InterpreterState* state) const {
@@ -166,11 +181,13 @@ struct Interpreter::Impl {
   }
 };
 
-Interpreter::Interpreter(Graph graph, std::vector<NamedTensor> given) : impl_(std::make_unique<Impl>()) {
+Interpreter::Interpreter(Graph graph, std::vector<NamedTensor> given)
+    : impl_(std::make_unique<Impl>()) {
   require_bound(graph);
   std::vector<Value> sources, results;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i)
-    if (graph.nodes()[i].def->has(Trait::source)) sources.push_back({static_cast<std::int32_t>(i), 0});
+    if (graph.nodes()[i].def->has(Trait::source))
+      sources.push_back({static_cast<std::int32_t>(i), 0});
   for (const Output& o : graph.outputs()) results.push_back(o.value);
   impl_->plan = make_plan(std::move(graph), std::move(sources), std::move(results), 0);
   std::map<std::string, Tensor, std::less<>> params;
@@ -182,9 +199,12 @@ Interpreter::~Interpreter() = default;
 Interpreter::Interpreter(Interpreter&&) noexcept = default;
 Interpreter& Interpreter::operator=(Interpreter&&) noexcept = default;
 
-std::vector<NamedTensor> Interpreter::run(std::span<const NamedTensor> values, InterpreterState& state) {
+std::vector<NamedTensor> Interpreter::run(std::span<const NamedTensor> values,
+                                          InterpreterState& state) {
   return impl_->run(values, &state);
 }
-std::vector<NamedTensor> Interpreter::run(std::span<const NamedTensor> values) { return impl_->run(values, nullptr); }
+std::vector<NamedTensor> Interpreter::run(std::span<const NamedTensor> values) {
+  return impl_->run(values, nullptr);
+}
 
 }  // namespace rlx

@@ -1,5 +1,5 @@
-// The oracle: runs a graph node by node with the references of its ops. Slow, in double inside each op; every result is
-// rounded to its dtype. Layouts are ignored: all bytes are plain.
+// The oracle: runs a graph node by node with the references of its ops. Slow, in double inside each
+// op; every result is rounded to its dtype. Layouts are ignored: all bytes are plain.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,27 @@ namespace rlx {
 /// KV caches in plain pages, and the page table that they share. Persists between runs.
 class InterpreterState {
  public:
-  /// `slots` sequences of at most `pages_per_slot` * 64 tokens; slot s owns the pages s * pages_per_slot + i.
-  /// Errors: invalid_argument (a count below 1), limit.
+  /// `slots` sequences of at most `pages_per_slot` * 64 tokens; slot s owns the pages s *
+  /// pages_per_slot + i. Errors: invalid_argument (a count below 1), limit.
   InterpreterState(std::int64_t slots, std::int64_t pages_per_slot);
-  /// Another arrangement: i32[slots, pages_per_slot] with page ids in [0, slots * pages_per_slot), -1 where a slot has no
-  /// page. Error(invalid_argument) for another count or id.
+  /// Another arrangement: i32[slots, pages_per_slot] with page ids in [0, slots * pages_per_slot),
+  /// -1 where a slot has no page. Error(invalid_argument) for another count or id.
   void set_page_table(std::span<const std::int32_t> table);
 
   const Tensor& page_table() const { return table_; }
   std::int64_t slots() const { return table_.dims()[0]; }
   std::int64_t tokens_per_slot() const { return table_.dims()[1] * kPageTokens; }
 
-  /// The cache of a state, made of zeros when it is first asked for. Error(shape) when it exists with another shape.
+  /// The cache of a state, made of zeros when it is first asked for. Error(shape) when it exists
+  /// with another shape.
   KvPool& pool(std::string_view name, const Shape& shape);
   /// Fills slot after slot with its first tokens[slot] tokens, encoded in the cache's dtype.
-  /// content: f32[2, sum of tokens, kv_heads, head_dim], keys before values. Error(shape) when the sizes disagree.
-  void import_cache(std::string_view name, const Shape& shape, std::span<const std::int32_t> tokens, const Tensor& content);
-  /// The whole cache decoded: f32[2, slots, tokens_per_slot, kv_heads, head_dim], keys before values, zeros where no page is.
+  /// content: f32[2, sum of tokens, kv_heads, head_dim], keys before values. Error(shape) when the
+  /// sizes disagree.
+  void import_cache(std::string_view name, const Shape& shape, std::span<const std::int32_t> tokens,
+                    const Tensor& content);
+  /// The whole cache decoded: f32[2, slots, tokens_per_slot, kv_heads, head_dim], keys before
+  /// values, zeros where no page is.
   Tensor export_cache(std::string_view name) const;
 
  private:
@@ -46,7 +50,8 @@ class InterpreterState {
   };
   Cache& cache(std::string_view name, const Shape& shape);
   /// Where the vector of a token lies in `keys` or `values`; -1 where the slot has no page.
-  std::int64_t token_offset(const Cache& cache, std::int64_t slot, std::int64_t token, std::int64_t head) const;
+  std::int64_t token_offset(const Cache& cache, std::int64_t slot, std::int64_t token,
+                            std::int64_t head) const;
 
   Tensor table_;
   std::map<std::string, Cache, std::less<>> caches_;
@@ -54,15 +59,17 @@ class InterpreterState {
 
 class Interpreter {
  public:
-  /// `graph` is HIR or MIR with bound sizes (Error(shape) when a symbol is left). `params` are used by every run.
+  /// `graph` is HIR or MIR with bound sizes (Error(shape) when a symbol is left). `params` are used
+  /// by every run.
   explicit Interpreter(Graph graph, std::vector<NamedTensor> params = {});
   ~Interpreter();
   Interpreter(Interpreter&&) noexcept;
   Interpreter& operator=(Interpreter&&) noexcept;
 
-  /// The outputs, in the graph's order. `values` names every input, and every param that the constructor did not get.
-  /// Errors: invalid_argument (a name missing, unknown or given twice; an index, page or length outside its range),
-  /// shape (a value of another shape or dtype than its source).
+  /// The outputs, in the graph's order. `values` names every input, and every param that the
+  /// constructor did not get. Errors: invalid_argument (a name missing, unknown or given twice; an
+  /// index, page or length outside its range), shape (a value of another shape or dtype than its
+  /// source).
   std::vector<NamedTensor> run(std::span<const NamedTensor> values, InterpreterState& state);
   /// For graphs without states.
   std::vector<NamedTensor> run(std::span<const NamedTensor> values);

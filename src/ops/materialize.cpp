@@ -10,7 +10,8 @@
 namespace rlx {
 namespace {
 
-// SplitMix64 (https://prng.di.unimi.it/splitmix64.c): the same numbers everywhere, any seed is good.
+// SplitMix64 (https://prng.di.unimi.it/splitmix64.c): the same numbers everywhere, any seed is
+// good.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -21,7 +22,8 @@ class Random {
     return z ^ (z >> 31);
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  // A sum of twelve uniform values: near enough to a Gaussian, and without library functions that differ between machines.
+  // A sum of twelve uniform values: near enough to a Gaussian, and without library functions that
+  // differ between machines.
   float normal(float scale) {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();
@@ -41,17 +43,23 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 // Places of the 16-bit scales in a block of the formats that are not encoded (codec.h).
 std::vector<std::size_t> scale_places(DType dtype) {
   switch (dtype) {
-    case DType::q2_K: return {80, 82};
-    case DType::q3_K: return {108};
-    case DType::q5_K: return {0, 2};
-    case DType::iq4_nl: return {0};
-    default: break;
+    case DType::q2_K:
+      return {80, 82};
+    case DType::q3_K:
+      return {108};
+    case DType::q5_K:
+      return {0, 2};
+    case DType::iq4_nl:
+      return {0};
+    default:
+      break;
   }
   RLX_CHECK(false, fmt::format("no encoder for {}", name(dtype)));
   return {};
 }
 
-// Random blocks. The factors bring the decoded values near `scale`: codes and sub-scales of these formats reach some hundred.
+// Random blocks. The factors bring the decoded values near `scale`: codes and sub-scales of these
+// formats reach some hundred.
 Tensor random_blocks(const Shape& shape, float scale, Random& random) {
   Tensor t = Tensor::zeros(dims_of(shape), shape.dtype);
   const auto block = static_cast<std::size_t>(info(shape.dtype).block_bytes);
@@ -59,7 +67,8 @@ Tensor random_blocks(const Shape& shape, float scale, Random& random) {
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.next() & 255);
   for (std::size_t at = 0; at < bytes.size(); at += block)
     for (std::size_t place : scale_places(shape.dtype)) {
-      const std::uint16_t d = f32_to_f16(scale * static_cast<float>(0.005 + 0.005 * random.uniform()));
+      const std::uint16_t d =
+          f32_to_f16(scale * static_cast<float>(0.005 + 0.005 * random.uniform()));
       std::memcpy(bytes.data() + at + place, &d, sizeof d);
     }
   return t;
@@ -100,17 +109,24 @@ std::int64_t slots_of(const Sample& sample) {
 Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
   const auto n = static_cast<std::int64_t>(o.ints.size());
   switch (o.fill) {
-    case Fill::normal: return normal(o, random);
-    case Fill::given: return Tensor::from(dims_of(o.shape), o.ints);
-    case Fill::kv: return cache_content(o, random);
-    case Fill::pages: return Tensor::from({slots_of(sample), n / slots_of(sample)}, o.ints);
-    default: break;
+    case Fill::normal:
+      return normal(o, random);
+    case Fill::given:
+      return Tensor::from(dims_of(o.shape), o.ints);
+    case Fill::kv:
+      return cache_content(o, random);
+    case Fill::pages:
+      return Tensor::from({slots_of(sample), n / slots_of(sample)}, o.ints);
+    default:
+      break;
   }
   std::vector<float> values(static_cast<std::size_t>(o.shape.elements().evaluate({})), 1.0f);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (o.fill == Fill::range) values[i] = static_cast<float>(std::floor(random.uniform() * double{o.scale}));
+    if (o.fill == Fill::range)
+      values[i] = static_cast<float>(std::floor(random.uniform() * double{o.scale}));
     if (o.fill == Fill::frequencies)
-      values[i] = static_cast<float>(std::pow(double{o.scale}, -static_cast<double>(i) / static_cast<double>(values.size())));
+      values[i] = static_cast<float>(
+          std::pow(double{o.scale}, -static_cast<double>(i) / static_cast<double>(values.size())));
   }
   return encoded(o.shape, values);
 }
@@ -146,7 +162,8 @@ Graph sample_graph(const OpDef& def, const Sample& sample) {
   return graph;
 }
 
-std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample, const std::vector<Tensor>& values) {
+std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
+                               const std::vector<Tensor>& values) {
   InterpreterState state(1, 1);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (sample.operands[i].fill == Fill::pages) {

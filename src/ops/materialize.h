@@ -9,17 +9,19 @@
 
 namespace rlx {
 
-/// One tensor for each operand, the same for the same seed on every machine. In place of a kv state its content before the
-/// call: f32[2, tokens of all slots, kv_heads, head_dim], keys before values, slot after slot. In place of the page table:
-/// i32[slots, pages per slot].
+/// One tensor for each operand, the same for the same seed on every machine. In place of a kv state
+/// its content before the call: f32[2, tokens of all slots, kv_heads, head_dim], keys before
+/// values, slot after slot. In place of the page table: i32[slots, pages per slot].
 std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed);
 
-/// A graph of the sample's op alone. Sources are named as the op's operands ("x", "w", ...; "operand4" without a name), outputs
-/// "y0", "y1", ...
+/// A graph of the sample's op alone. Sources are named as the op's operands ("x", "w", ...;
+/// "operand4" without a name), outputs "y0", "y1", ...
 Graph sample_graph(const OpDef& def, const Sample& sample);
 
-/// The results of the oracle. In place of a kv state its content after the call, as InterpreterState::export_cache gives it:
-/// f32[2, slots, pages per slot * 64, kv_heads, head_dim], zeros where no token is.
-std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample, const std::vector<Tensor>& values);
+/// The results of the oracle. In place of a kv state its content after the call, as
+/// InterpreterState::export_cache gives it: f32[2, slots, pages per slot * 64, kv_heads, head_dim],
+/// zeros where no token is.
+std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
+                               const std::vector<Tensor>& values);
 
 }  // namespace rlx

@@ -18,8 +18,8 @@ void infer_product(InferContext& c, int w) {
   checks::plain(c, 0, c.in(0).dtype, c.in(0).rank());
   checks::weight(c, w);
   checks::same(c, c.in(0).dim(-1), c.in(w).dim(1), [&] {
-    return fmt::format("x has {} columns but {} {} expects {}", c.in(0).dim(-1).text(), c.operand(w), checks::dims_text(c.in(w)),
-                       c.in(w).dim(1).text());
+    return fmt::format("x has {} columns but {} {} expects {}", c.in(0).dim(-1).text(),
+                       c.operand(w), checks::dims_text(c.in(w)), c.in(w).dim(1).text());
   });
 }
 
@@ -33,7 +33,8 @@ void infer_residual(InferContext& c, int i, const Shape& y) {
   checks::plain(c, {i, "residual"}, DType::f32, y.rank());
   for (int axis = 0; axis < y.rank(); ++axis)
     checks::same(c, c.in(i).dim(axis), y.dim(axis), [&] {
-      return fmt::format("residual {} must have the shape of the result {}", checks::dims_text(c.in(i)), checks::dims_text(y));
+      return fmt::format("residual {} must have the shape of the result {}",
+                         checks::dims_text(c.in(i)), checks::dims_text(y));
     });
 }
 
@@ -47,8 +48,8 @@ void Linear::infer(InferContext& c) const {
   if (bias) {
     checks::plain(c, 2, DType::f32, 1);
     checks::same(c, c.in(2).dim(0), n, [&] {
-      return fmt::format("bias has {} values but w {} gives {} columns", c.in(2).dim(0).text(), checks::dims_text(c.in(1)),
-                         n.text());
+      return fmt::format("bias has {} values but w {} gives {} columns", c.in(2).dim(0).text(),
+                         checks::dims_text(c.in(1)), n.text());
     });
   }
   if (residual) infer_residual(c, residual_at(), y);
@@ -83,8 +84,9 @@ void GatedLinear::infer(InferContext& c) const {
   if (gate.dtype != up.dtype || gate.layout != up.layout)
     c.fail("gate {} and up {} must have one storage type and layout", gate.text(), up.text());
   checks::same(c, gate.dim(0), up.dim(0), [&] {
-    return fmt::format("gate {} and up {} must have as many rows: {} and {} differ", checks::dims_text(gate),
-                       checks::dims_text(up), gate.dim(0).text(), up.dim(0).text());
+    return fmt::format("gate {} and up {} must have as many rows: {} and {} differ",
+                       checks::dims_text(gate), checks::dims_text(up), gate.dim(0).text(),
+                       up.dim(0).text());
   });
   c.out(c.in(0).with(DType::f32).with_dim(-1, gate.dim(0)));
 }
@@ -109,33 +111,49 @@ std::vector<DType> activation_dtypes(DType weight) {
 float weight_scale(std::int64_t k) { return 1.0f / std::sqrt(static_cast<float>(k)); }
 
 void add_linear(std::vector<Sample>& list, Linear op, DType x, DType w, std::size_t turn) {
-  const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn);
-  const std::int64_t k = samples::deal_row_length(x == DType::xq8 && !is_quantized(w) ? x : w, turn);
+  const std::int64_t rows = samples::deal(samples::kRows, turn),
+                     n = samples::deal(samples::kWidths, turn);
+  const std::int64_t k =
+      samples::deal_row_length(x == DType::xq8 && !is_quantized(w) ? x : w, turn);
   std::vector<SampleOperand> operands = {normal({rows, k}, x), normal({n, k}, w, weight_scale(k))};
   if (op.bias) operands.push_back(normal({n}));
   if (op.residual) operands.push_back(normal({rows, n}));
-  list.push_back(make_sample(fmt::format("{}_{}_{}x{}x{}{}{}{}{}", rlx::name(x), rlx::name(w), rows, n, k, op.bias ? "_bias" : "",
-                                         op.residual ? "_residual" : "", op.act == Act::none ? "" : "_",
-                                         op.act == Act::none ? "" : kActNames[static_cast<std::size_t>(op.act)]),
-                             op, std::move(operands), k));
+  list.push_back(make_sample(
+      fmt::format("{}_{}_{}x{}x{}{}{}{}{}", rlx::name(x), rlx::name(w), rows, n, k,
+                  op.bias ? "_bias" : "", op.residual ? "_residual" : "",
+                  op.act == Act::none ? "" : "_",
+                  op.act == Act::none ? "" : kActNames[static_cast<std::size_t>(op.act)]),
+      op, std::move(operands), k));
 }
 
 }  // namespace
 
 std::vector<Sample> Linear::samples() {
-  const Linear forms[] = {{}, {.bias = true}, {.residual = true}, {.act = Act::silu}, {.act = Act::gelu_tanh, .bias = true, .residual = true},
-                          {.act = Act::gelu, .residual = true}, {.act = Act::relu, .bias = true}};
+  const Linear forms[] = {{},
+                          {.bias = true},
+                          {.residual = true},
+                          {.act = Act::silu},
+                          {.act = Act::gelu_tanh, .bias = true, .residual = true},
+                          {.act = Act::gelu, .residual = true},
+                          {.act = Act::relu, .bias = true}};
   std::vector<Sample> list;
   std::size_t turn = 0;
   for (const DType w : samples::weight_dtypes())
     for (const DType x : activation_dtypes(w))
-      for (int i = 0; i < 6; ++i, ++turn) add_linear(list, i < 3 ? Linear{} : forms[turn % 7], x, w, turn);
+      for (int i = 0; i < 6; ++i, ++turn)
+        add_linear(list, i < 3 ? Linear{} : forms[turn % 7], x, w, turn);
   for (const Linear& form : forms)  // every form with float and with int8 activations
-    for (const DType x : {DType::f32, DType::xq8}) add_linear(list, form, x, x == DType::f32 ? DType::f32 : DType::q4_0, ++turn);
+    for (const DType x : {DType::f32, DType::xq8})
+      add_linear(list, form, x, x == DType::f32 ? DType::f32 : DType::q4_0, ++turn);
   const std::int64_t k = 64;
-  list.push_back(make_sample("rank_3", Linear{}, {normal({2, 3, k}), normal({17, k}, DType::f32, weight_scale(k))}, k));
-  list.push_back(make_sample("outlier", Linear{}, {normal({5, k}, DType::f32, 1e4f), normal({16, k}, DType::q8_0, weight_scale(k))}, k));
-  list.push_back(make_sample("zero_x", Linear{.bias = true}, {normal({3, k}, DType::xq8, 0.0f), normal({17, k}, DType::q4_1), normal({17})}, k));
+  list.push_back(make_sample("rank_3", Linear{},
+                             {normal({2, 3, k}), normal({17, k}, DType::f32, weight_scale(k))}, k));
+  list.push_back(make_sample(
+      "outlier", Linear{},
+      {normal({5, k}, DType::f32, 1e4f), normal({16, k}, DType::q8_0, weight_scale(k))}, k));
+  list.push_back(make_sample(
+      "zero_x", Linear{.bias = true},
+      {normal({3, k}, DType::xq8, 0.0f), normal({17, k}, DType::q4_1), normal({17})}, k));
   return list;
 }
 
@@ -146,13 +164,15 @@ std::vector<Sample> GatedLinear::samples() {
   for (const DType w : samples::weight_dtypes())
     for (const DType x : activation_dtypes(w))
       for (int i = 0; i < 2; ++i, ++turn) {
-        const std::int64_t rows = samples::deal(samples::kRows, turn), n = samples::deal(samples::kWidths, turn);
+        const std::int64_t rows = samples::deal(samples::kRows, turn),
+                           n = samples::deal(samples::kWidths, turn);
         const std::int64_t k = samples::deal_row_length(w, turn);
         const Act form = kActs[turn % 5];
         const SampleOperand weights = normal({n, k}, w, weight_scale(k));
-        list.push_back(make_sample(fmt::format("{}_{}_{}x{}x{}_{}", rlx::name(x), rlx::name(w), rows, n, k,
-                                               kActNames[static_cast<std::size_t>(form)]),
-                                   GatedLinear{.act = form}, {normal({rows, k}, x), weights, weights}, k));
+        list.push_back(
+            make_sample(fmt::format("{}_{}_{}x{}x{}_{}", rlx::name(x), rlx::name(w), rows, n, k,
+                                    kActNames[static_cast<std::size_t>(form)]),
+                        GatedLinear{.act = form}, {normal({rows, k}, x), weights, weights}, k));
       }
   return list;
 }

@@ -6,10 +6,11 @@
 
 namespace rlx {
 
-/// y = act(x w^T + bias) + residual.   x: [..., k] f32, xq8 or bf16; w: [n, k] of any storage type, plain or p16; bias: f32[n];
-/// residual, y: f32[..., n]. The operands bias and residual follow x, w in this order, each present when its flag is set.
-/// Sums run in increasing k, one chain per result; with xq8 the integer dots of each block are exact and blocks combine in
-/// increasing k (kernels.md, 2.8).
+/// y = act(x w^T + bias) + residual.   x: [..., k] f32, xq8 or bf16; w: [n, k] of any storage type,
+/// plain or p16; bias: f32[n]; residual, y: f32[..., n]. The operands bias and residual follow x, w
+/// in this order, each present when its flag is set. Sums run in increasing k, one chain per
+/// result; with xq8 the integer dots of each block are exact and blocks combine in increasing k
+/// (kernels.md, 2.8).
 struct Linear {
   Act act = Act::none;
   bool bias = false;
@@ -20,7 +21,8 @@ struct Linear {
   static constexpr std::array<std::string_view, 4> operands = {"x", "w", "bias", "residual"};
   static constexpr int optional_operands = 2;
   static constexpr auto fields() {
-    return std::tuple{field("act", &Linear::act), field("bias", &Linear::bias), field("residual", &Linear::residual)};
+    return std::tuple{field("act", &Linear::act), field("bias", &Linear::bias),
+                      field("residual", &Linear::residual)};
   }
   bool operator==(const Linear&) const = default;
   int bias_at() const { return bias ? 2 : -1; }
@@ -30,8 +32,9 @@ struct Linear {
   static std::vector<Sample> samples();
 };
 
-/// y = act(x gate^T) * (x up^T): the first half of a gated MLP (SwiGLU, GeGLU; https://arxiv.org/abs/2002.05202).
-/// x: [rows, k]; gate, up: [n, k] of one storage type and layout; y: f32[rows, n].
+/// y = act(x gate^T) * (x up^T): the first half of a gated MLP (SwiGLU, GeGLU;
+/// https://arxiv.org/abs/2002.05202). x: [rows, k]; gate, up: [n, k] of one storage type and
+/// layout; y: f32[rows, n].
 struct GatedLinear {
   Act act = Act::silu;
 

@@ -20,8 +20,8 @@ void RmsNorm::infer(InferContext& c) const {
   if (group == 0) {
     checks::plain(c, 1, DType::f32, 1);
     checks::same(c, c.in(0).dim(-1), c.in(1).dim(0), [&] {
-      return fmt::format("x has {} columns but weight {} expects {}", c.in(0).dim(-1).text(), checks::dims_text(c.in(1)),
-                         c.in(1).dim(0).text());
+      return fmt::format("x has {} columns but weight {} expects {}", c.in(0).dim(-1).text(),
+                         checks::dims_text(c.in(1)), c.in(1).dim(0).text());
     });
   } else {
     checks::vector(c, 1, DType::f32, group, "group");
@@ -71,16 +71,25 @@ std::vector<Sample> RmsNorm::samples() {
   constexpr std::int64_t kColumns[] = {7, 64, 100, 576, 2048, 17, 1};
   for (std::size_t i = 0; i < 7; ++i) {
     const std::int64_t rows = samples::kRows[i], n = kColumns[i];
-    list.push_back(make_sample(fmt::format("{}x{}", rows, n), RmsNorm{.eps = 1e-5f}, {normal({rows, n}), normal({n})}, n));
+    list.push_back(make_sample(fmt::format("{}x{}", rows, n), RmsNorm{.eps = 1e-5f},
+                               {normal({rows, n}), normal({n})}, n));
   }
-  list.push_back(make_sample("eps_large", RmsNorm{.eps = 0.5f}, {normal({3, 96}), normal({96})}, 96));
-  list.push_back(make_sample("eps_rules", RmsNorm{.eps = 1e-2f}, {normal({3, 96}, DType::f32, 1e-3f), normal({96})}, 96));
-  list.push_back(make_sample("zeros", RmsNorm{.eps = 1e-5f}, {normal({2, 64}, DType::f32, 0.0f), normal({64})}, 64));
-  list.push_back(make_sample("large", RmsNorm{}, {normal({2, 64}, DType::f32, 1e4f), normal({64})}, 64));
-  list.push_back(make_sample("offset", RmsNorm{.weight_offset = 1.0f}, {normal({5, 640}), normal({640})}, 640));
-  list.push_back(make_sample("group_64", RmsNorm{.group = 64}, {normal({5, 192}), normal({64})}, 64));
-  list.push_back(make_sample("group_5", RmsNorm{.eps = 0.1f, .group = 5}, {normal({17, 35}), normal({5})}, 5));
-  list.push_back(make_sample("group_256_offset", RmsNorm{.weight_offset = 1.0f, .group = 256}, {normal({8, 1024}), normal({256})}, 256));
+  list.push_back(
+      make_sample("eps_large", RmsNorm{.eps = 0.5f}, {normal({3, 96}), normal({96})}, 96));
+  list.push_back(make_sample("eps_rules", RmsNorm{.eps = 1e-2f},
+                             {normal({3, 96}, DType::f32, 1e-3f), normal({96})}, 96));
+  list.push_back(make_sample("zeros", RmsNorm{.eps = 1e-5f},
+                             {normal({2, 64}, DType::f32, 0.0f), normal({64})}, 64));
+  list.push_back(
+      make_sample("large", RmsNorm{}, {normal({2, 64}, DType::f32, 1e4f), normal({64})}, 64));
+  list.push_back(make_sample("offset", RmsNorm{.weight_offset = 1.0f},
+                             {normal({5, 640}), normal({640})}, 640));
+  list.push_back(
+      make_sample("group_64", RmsNorm{.group = 64}, {normal({5, 192}), normal({64})}, 64));
+  list.push_back(
+      make_sample("group_5", RmsNorm{.eps = 0.1f, .group = 5}, {normal({17, 35}), normal({5})}, 5));
+  list.push_back(make_sample("group_256_offset", RmsNorm{.weight_offset = 1.0f, .group = 256},
+                             {normal({8, 1024}), normal({256})}, 256));
   list.push_back(make_sample("rank_3", RmsNorm{}, {normal({2, 3, 33}), normal({33})}, 33));
   return list;
 }
@@ -90,11 +99,15 @@ std::vector<Sample> RmsNormQuantize::samples() {
   constexpr std::int64_t kColumns[] = {32, 96, 512, 576, 256, 2048, 640};
   for (std::size_t i = 0; i < 7; ++i) {
     const std::int64_t rows = samples::kRows[i], n = kColumns[i];
-    list.push_back(make_sample(fmt::format("{}x{}", rows, n), RmsNormQuantize{.eps = 1e-5f}, {normal({rows, n}), normal({n})}, n));
+    list.push_back(make_sample(fmt::format("{}x{}", rows, n), RmsNormQuantize{.eps = 1e-5f},
+                               {normal({rows, n}), normal({n})}, n));
   }
-  list.push_back(make_sample("eps_large", RmsNormQuantize{.eps = 0.5f}, {normal({3, 96}), normal({96})}, 96));
-  list.push_back(make_sample("offset", RmsNormQuantize{.weight_offset = 1.0f}, {normal({5, 640}), normal({640})}, 640));
-  list.push_back(make_sample("zeros", RmsNormQuantize{}, {normal({2, 64}, DType::f32, 0.0f), normal({64})}, 64));
+  list.push_back(
+      make_sample("eps_large", RmsNormQuantize{.eps = 0.5f}, {normal({3, 96}), normal({96})}, 96));
+  list.push_back(make_sample("offset", RmsNormQuantize{.weight_offset = 1.0f},
+                             {normal({5, 640}), normal({640})}, 640));
+  list.push_back(make_sample("zeros", RmsNormQuantize{},
+                             {normal({2, 64}, DType::f32, 0.0f), normal({64})}, 64));
   return list;
 }
 

@@ -1,4 +1,5 @@
-// The batch descriptor and the paged cache, as the references of the attention ops read them (architecture.md, section 3).
+// The batch descriptor and the paged cache, as the references of the attention ops read them
+// (architecture.md, section 3).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ KvDims infer_cache(InferContext& c, int i);
 /// Operands first .. first + 3 are seq_start, past, slot and pages, with one batch size.
 void infer_sequences(InferContext& c, int first);
 
-/// The sequences of a step. Everything that a step reads from them is checked when it is made: Error(invalid_argument) for a
-/// start that is not in order, a slot or a page outside the cache, a sequence that is longer than its pages.
+/// The sequences of a step. Everything that a step reads from them is checked when it is made:
+/// Error(invalid_argument) for a start that is not in order, a slot or a page outside the cache, a
+/// sequence that is longer than its pages.
 class Sequences {
  public:
   /// Operands first .. first + 3 of `a` are seq_start, past, slot and pages.
@@ -29,7 +31,9 @@ class Sequences {
   std::int64_t begin(std::int64_t b) const { return at(b).begin; }  ///< first row of sequence b
   std::int64_t end(std::int64_t b) const { return at(b).end; }
   /// The token of the cache that row r of sequence b is.
-  std::int64_t position(std::int64_t b, std::int64_t r) const { return at(b).past + r - at(b).begin; }
+  std::int64_t position(std::int64_t b, std::int64_t r) const {
+    return at(b).past + r - at(b).begin;
+  }
   /// Where the keys (or values) of a token start.
   std::byte* token(std::int64_t b, std::int64_t token, std::int64_t head, bool keys) const;
   /// Keys (or values) of all tokens of a sequence, this step's included: [tokens, head_dim].

@@ -23,7 +23,8 @@ float quantize_group(const double* x, std::int8_t* q) {
     largest = std::fmax(largest, std::fabs(x[i]));
   }
   for (std::int64_t i = 0; i < kGroup; ++i)
-    q[i] = finite && largest > 0 ? static_cast<std::int8_t>(std::nearbyint(x[i] * 127.0 / largest)) : std::int8_t{0};
+    q[i] = finite && largest > 0 ? static_cast<std::int8_t>(std::nearbyint(x[i] * 127.0 / largest))
+                                 : std::int8_t{0};
   return finite ? static_cast<float>(largest / 127.0) : std::numeric_limits<float>::quiet_NaN();
 }
 
@@ -49,7 +50,8 @@ void QuantizeRows::reference(const KernelArgs& a) const {
   for (std::int64_t r = part.begin; r < part.end; ++r) {
     access::load_row(x, r, row.data());
     for (std::int64_t g = 0; g < n / kGroup; ++g)
-      d[static_cast<std::size_t>(g)] = quantize_group(row.data() + g * kGroup, q.data() + g * kGroup);
+      d[static_cast<std::size_t>(g)] =
+          quantize_group(row.data() + g * kGroup, q.data() + g * kGroup);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i] = 0;
       for (std::size_t j = 0; j < 16; ++j) sums[i] += q[16 * i + j];
@@ -71,7 +73,8 @@ void Pack::infer(InferContext& c) const {
   const bool from_blocks = is_quantized(w.dtype) && dtype == DType::bf16;
   if (!kept && !from_float && !from_blocks)
     c.fail("dtype: {} can become {}, not {}", w.text(),
-           plain_float(w.dtype) ? std::string("f32, f16, bf16 or q8_0") : fmt::format("{} or bf16", rlx::name(w.dtype)),
+           plain_float(w.dtype) ? std::string("f32, f16, bf16 or q8_0")
+                                : fmt::format("{} or bf16", rlx::name(w.dtype)),
            rlx::name(dtype));
   if (dtype == DType::q8_0) checks::multiple(c, 0, info(dtype).block_elements, "blocks of q8_0");
   c.out(w.with(dtype).with(layout));
@@ -101,10 +104,12 @@ std::vector<Sample> QuantizeRows::samples() {
   constexpr std::int64_t kColumns[] = {32, 96, 512, 256};
   for (std::size_t i = 0; i < 7; ++i) {
     const std::int64_t rows = samples::kRows[i], n = samples::deal(kColumns, i);
-    list.push_back(make_sample(fmt::format("{}x{}", rows, n), QuantizeRows{}, {normal({rows, n})}, kGroup));
+    list.push_back(
+        make_sample(fmt::format("{}x{}", rows, n), QuantizeRows{}, {normal({rows, n})}, kGroup));
   }
   for (const float scale : {0.0f, 1e-6f, 1e6f})
-    list.push_back(make_sample(fmt::format("scale_{}", scale), QuantizeRows{}, {normal({3, 64}, DType::f32, scale)}, kGroup));
+    list.push_back(make_sample(fmt::format("scale_{}", scale), QuantizeRows{},
+                               {normal({3, 64}, DType::f32, scale)}, kGroup));
   return list;
 }
 
@@ -113,8 +118,8 @@ std::vector<Sample> Pack::samples() {
   std::size_t turn = 0;
   const auto add = [&](DType from, DType to, std::int64_t k) {
     const std::int64_t n = samples::deal(samples::kWidths, turn);
-    list.push_back(make_sample(fmt::format("{}_to_{}_{}x{}", rlx::name(from), rlx::name(to), n, k), Pack{.dtype = to},
-                               {normal({n, k}, from)}));
+    list.push_back(make_sample(fmt::format("{}_to_{}_{}x{}", rlx::name(from), rlx::name(to), n, k),
+                               Pack{.dtype = to}, {normal({n, k}, from)}));
     ++turn;
   };
   for (const DType from : samples::weight_dtypes()) {

@@ -5,8 +5,9 @@
 
 namespace rlx {
 
-/// Activations in int8 groups of 32: d = max|x| / 127, q = round-to-nearest-even(x * 127 / max), a zero group gives d = 0
-/// and q = 0, a group with a non-finite value gives d = NaN. x: f32[rows, n], n a multiple of 32; y: xq8[rows, n].
+/// Activations in int8 groups of 32: d = max|x| / 127, q = round-to-nearest-even(x * 127 / max), a
+/// zero group gives d = 0 and q = 0, a group with a non-finite value gives d = NaN. x: f32[rows,
+/// n], n a multiple of 32; y: xq8[rows, n].
 struct QuantizeRows {
   static constexpr std::string_view name = "quantize_rows";
   static constexpr Trait traits = Trait::reduction | Trait::row_wise;
@@ -18,10 +19,11 @@ struct QuantizeRows {
   static std::vector<Sample> samples();
 };
 
-/// A weight [n, k] in another layout, and for float weights another dtype (f32, f16, bf16, q8_0; quantised weights to bf16
-/// only). Depends on weights alone: the weight store does it once, when the entry is first bound; no kernel runs it in a step.
+/// A weight [n, k] in another layout, and for float weights another dtype (f32, f16, bf16, q8_0;
+/// quantised weights to bf16 only). Depends on weights alone: the weight store does it once, when
+/// the entry is first bound; no kernel runs it in a step.
 struct Pack {
-  DType dtype = DType::f32;   ///< of the panels
+  DType dtype = DType::f32;  ///< of the panels
   Layout layout = Layout::p16;
   static constexpr std::string_view name = "pack";
   static constexpr Trait traits = Trait::none;
@@ -31,7 +33,7 @@ struct Pack {
   }
   bool operator==(const Pack&) const = default;
   void infer(InferContext&) const;
-  void reference(const KernelArgs&) const;   // keeps the plain layout: the interpreter has no other
+  void reference(const KernelArgs&) const;  // keeps the plain layout: the interpreter has no other
   static std::vector<Sample> samples();
 };
 

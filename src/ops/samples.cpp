@@ -12,7 +12,8 @@ std::vector<DType> weight_dtypes() {
 }
 
 std::int64_t deal_row_length(DType dtype, std::size_t turn) {
-  constexpr std::int64_t kFloats[] = {5, 96, 7, 100, 256, 32}, kBlocks[] = {96, 32, 256, 512}, kSuperBlocks[] = {256, 512, 768};
+  constexpr std::int64_t kFloats[] = {5, 96, 7, 100, 256, 32}, kBlocks[] = {96, 32, 256, 512},
+                         kSuperBlocks[] = {256, 512, 768};
   const int block = info(dtype).block_elements;
   if (block == 1) return deal(kFloats, turn);
   return block == 32 ? deal(kBlocks, turn) : deal(kSuperBlocks, turn);
@@ -22,17 +23,22 @@ SampleOperand normal(std::initializer_list<Dim> dims, DType dtype, float scale) 
   return {Shape(dims, dtype), Fill::normal, scale, {}};
 }
 
-SampleOperand frequencies(std::int64_t n, float base) { return {Shape({n}, DType::f32), Fill::frequencies, base, {}}; }
+SampleOperand frequencies(std::int64_t n, float base) {
+  return {Shape({n}, DType::f32), Fill::frequencies, base, {}};
+}
 
 SampleOperand given(std::vector<std::int32_t> values) {
   const auto n = static_cast<std::int64_t>(values.size());
   return {Shape({n}, DType::i32), Fill::given, 1.0f, std::move(values)};
 }
 
-std::int64_t Batch::total_rows() const { return std::accumulate(rows.begin(), rows.end(), std::int64_t{0}); }
+std::int64_t Batch::total_rows() const {
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+}
 
 SampleOperand Batch::cache(std::int64_t kv_heads, std::int64_t head_dim, DType dtype) const {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(slots), 3);  // of sequences that rest in this step
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(slots),
+                                   3);  // of sequences that rest in this step
   for (std::size_t b = 0; b < slot.size(); ++b) tokens[static_cast<std::size_t>(slot[b])] = past[b];
   return {Shape::kv_state(kv_heads, head_dim, dtype), Fill::kv, 1.0f, std::move(tokens)};
 }

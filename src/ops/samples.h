@@ -9,7 +9,8 @@
 
 namespace rlx::samples {
 
-// Row counts and widths around the edges of kernel tiles (4, 8, 16 and 64 rows, panels of 16 columns), each in turn.
+// Row counts and widths around the edges of kernel tiles (4, 8, 16 and 64 rows, panels of 16
+// columns), each in turn.
 inline constexpr std::int64_t kRows[] = {1, 2, 3, 5, 8, 17, 65};
 inline constexpr std::int64_t kWidths[] = {1, 15, 16, 17, 48};
 
@@ -43,8 +44,8 @@ struct Batch {
   SampleOperand positions() const;
 };
 
-/// Prompts, decode steps and mixed batches: pages partly filled, tokens at the edges of pages and splits (63, 64, 127, 128),
-/// sequences without rows, slots in another order than the sequences.
+/// Prompts, decode steps and mixed batches: pages partly filled, tokens at the edges of pages and
+/// splits (63, 64, 127, 128), sequences without rows, slots in another order than the sequences.
 std::vector<Batch> batches();
 
 }  // namespace rlx::samples

@@ -18,7 +18,8 @@ std::string dims_text(const std::vector<std::int64_t>& dims) {
 
 std::int64_t count_elements(const std::vector<std::int64_t>& dims) {
   if (dims.size() > static_cast<std::size_t>(kMaxRank))
-    fail(ErrorCode::shape, "tensor {}: expected at most {} dims, found {}", dims_text(dims), kMaxRank, dims.size());
+    fail(ErrorCode::shape, "tensor {}: expected at most {} dims, found {}", dims_text(dims),
+         kMaxRank, dims.size());
   std::int64_t n = 1;
   bool empty = false;  // a zero anywhere makes the count zero, however large the others are
   for (std::int64_t d : dims) {
@@ -34,16 +35,19 @@ std::int64_t count_bytes(const std::vector<std::int64_t>& dims, DType dtype) {
   const DTypeInfo& type = info(dtype);
   const std::int64_t n = count_elements(dims), row = dims.empty() ? 1 : dims.back();
   if (row % type.block_elements != 0)
-    fail(ErrorCode::shape, "tensor {}: rows of {} need a multiple of {} values, found {}", dims_text(dims), type.name,
-         type.block_elements, row);
-  return require(checked_mul<std::int64_t>(n / type.block_elements, type.block_bytes), "bytes of a tensor");
+    fail(ErrorCode::shape, "tensor {}: rows of {} need a multiple of {} values, found {}",
+         dims_text(dims), type.name, type.block_elements, row);
+  return require(checked_mul<std::int64_t>(n / type.block_elements, type.block_bytes),
+                 "bytes of a tensor");
 }
 
 std::shared_ptr<std::byte[]> allocate(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   try {
-    auto* data = static_cast<std::byte*>(::operator new(std::max<std::size_t>(size, 1), kAlignment));
-    std::shared_ptr<std::byte[]> owned(data, [](std::byte* p) { ::operator delete(p, kAlignment); });
+    auto* data =
+        static_cast<std::byte*>(::operator new(std::max<std::size_t>(size, 1), kAlignment));
+    std::shared_ptr<std::byte[]> owned(data,
+                                       [](std::byte* p) { ::operator delete(p, kAlignment); });
     std::memset(data, 0, size);
     return owned;
   } catch (const std::bad_alloc&) {
@@ -55,7 +59,8 @@ template <typename T>
 Tensor copied(std::vector<std::int64_t> dims, DType dtype, std::span<const T> values) {
   Tensor t = Tensor::zeros(std::move(dims), dtype);
   if (static_cast<std::size_t>(t.elements()) != values.size())
-    fail(ErrorCode::shape, "tensor {}: expected {} values, found {}", dims_text(t.dims()), t.elements(), values.size());
+    fail(ErrorCode::shape, "tensor {}: expected {} values, found {}", dims_text(t.dims()),
+         t.elements(), values.size());
   if (!values.empty()) std::memcpy(t.mutable_data(), values.data(), values.size_bytes());
   return t;
 }
@@ -78,10 +83,12 @@ Tensor Tensor::from(std::vector<std::int64_t> dims, std::span<const std::int32_t
   return copied(std::move(dims), DType::i32, values);
 }
 
-Tensor Tensor::borrow(std::vector<std::int64_t> dims, DType dtype, std::span<const std::byte> bytes) {
+Tensor Tensor::borrow(std::vector<std::int64_t> dims, DType dtype,
+                      std::span<const std::byte> bytes) {
   const std::int64_t expected = count_bytes(dims, dtype);
   if (static_cast<std::size_t>(expected) != bytes.size())
-    fail(ErrorCode::shape, "tensor {}{}: expected {} bytes, found {}", name(dtype), dims_text(dims), expected, bytes.size());
+    fail(ErrorCode::shape, "tensor {}{}: expected {} bytes, found {}", name(dtype), dims_text(dims),
+         expected, bytes.size());
   Tensor t;
   t.data_ = bytes.data();
   t.dims_ = std::move(dims);
@@ -89,9 +96,13 @@ Tensor Tensor::borrow(std::vector<std::int64_t> dims, DType dtype, std::span<con
   return t;
 }
 
-std::int64_t Tensor::elements() const { return data_ == nullptr && dims_.empty() ? 0 : count_elements(dims_); }
+std::int64_t Tensor::elements() const {
+  return data_ == nullptr && dims_.empty() ? 0 : count_elements(dims_);
+}
 
-std::int64_t Tensor::byte_size() const { return data_ == nullptr && dims_.empty() ? 0 : count_bytes(dims_, dtype_); }
+std::int64_t Tensor::byte_size() const {
+  return data_ == nullptr && dims_.empty() ? 0 : count_bytes(dims_, dtype_);
+}
 
 Shape Tensor::shape() const {
   std::vector<Dim> dims(dims_.begin(), dims_.end());

@@ -34,22 +34,27 @@ TEST(AllOps, AreFoundByNameAndId) {
 TEST(AllOps, HaveSamplesWithNamesOfTheirOwn) {
   for (const OpDef* def : ops_with_samples()) {
     std::set<std::string> names;
-    for (const Sample& s : def->samples()) EXPECT_TRUE(names.insert(s.name).second) << def->name << " " << s.name;
+    for (const Sample& s : def->samples())
+      EXPECT_TRUE(names.insert(s.name).second) << def->name << " " << s.name;
     EXPECT_GE(names.size(), 5u) << def->name;
   }
 }
 
-// Every attribute of every op has a sample with another value than the default: a kernel that ignores it is caught.
+// Every attribute of every op has a sample with another value than the default: a kernel that
+// ignores it is caught.
 TEST(AllOps, SamplesChangeEveryAttribute) {
   for (const OpDef* def : ops_with_samples()) {
     std::string printed;
     for (const Sample& s : def->samples()) printed += def->print(s.op) + " ";
     AttrBlob blob = def->defaults();
-    for (const std::string key : {"eps", "weight_offset", "group", "act", "bias", "residual", "scale", "softcap", "window", "style",
-                                  "magnitude", "head_dim", "rotary_dim", "heads", "norm", "rope", "qkv_bias", "out_bias", "qk_norm",
-                                  "factor", "cap", "to", "dtype"}) {
+    for (const std::string key :
+         {"eps",        "weight_offset", "group",  "act",   "bias",      "residual",
+          "scale",      "softcap",       "window", "style", "magnitude", "head_dim",
+          "rotary_dim", "heads",         "norm",   "rope",  "qkv_bias",  "out_bias",
+          "qk_norm",    "factor",        "cap",    "to",    "dtype"}) {
       bool known = false;
-      for (const char* value : {"1", "2", "true", "half", "silu", "f16"}) known = known || def->set(blob, key, value);
+      for (const char* value : {"1", "2", "true", "half", "silu", "f16"})
+        known = known || def->set(blob, key, value);
       if (known) {
         EXPECT_NE(printed.find(" " + key + "="), std::string::npos) << def->name << " " << key;
       }
@@ -65,8 +70,11 @@ TEST(AllOps, AttributesPrintAndReadBack) {
       std::size_t at = 0;
       while (at < text.size()) {
         ASSERT_EQ(text[at], ' ') << text;
-        const std::size_t equals = text.find('=', at), end = std::min(text.find(' ', at + 1), text.size());
-        ASSERT_TRUE(def->set(blob, text.substr(at + 1, equals - at - 1), text.substr(equals + 1, end - equals - 1))) << text;
+        const std::size_t equals = text.find('=', at),
+                          end = std::min(text.find(' ', at + 1), text.size());
+        ASSERT_TRUE(def->set(blob, text.substr(at + 1, equals - at - 1),
+                             text.substr(equals + 1, end - equals - 1)))
+            << text;
         at = end;
       }
       EXPECT_TRUE(def->equal(blob, s.op)) << def->name << text;
@@ -76,8 +84,10 @@ TEST(AllOps, AttributesPrintAndReadBack) {
 TEST(Attributes, BadTextIsRefused) {
   const OpDef& norm = op_def<RmsNorm>();
   AttrBlob blob = norm.defaults();
-  for (const char* bad : {"", "1e", "1 ", " 1", "abc", "0x10", "1e999"}) EXPECT_FALSE(norm.set(blob, "eps", bad)) << bad;
-  for (const char* bad : {"1.5", "2147483648", "-2147483649", ""}) EXPECT_FALSE(norm.set(blob, "group", bad)) << bad;
+  for (const char* bad : {"", "1e", "1 ", " 1", "abc", "0x10", "1e999"})
+    EXPECT_FALSE(norm.set(blob, "eps", bad)) << bad;
+  for (const char* bad : {"1.5", "2147483648", "-2147483649", ""})
+    EXPECT_FALSE(norm.set(blob, "group", bad)) << bad;
   EXPECT_FALSE(norm.set(blob, "epsilon", "1"));
   EXPECT_TRUE(norm.equal(blob, norm.defaults()));
   EXPECT_EQ(norm.print(to_blob(RmsNorm{.eps = 0.1f, .group = 64})), " eps=0.1 group=64");
@@ -96,7 +106,8 @@ Graph with_symbols(const OpDef& def, const Sample& sample, DimBinding& binding) 
     for (int axis = 0; step_value && !shape.is_state() && axis < shape.rank(); ++axis) {
       const std::int64_t size = *shape.dim(axis).constant();
       if (axis + 1 == shape.rank() && shape.dtype != DType::i32 && shape.rank() > 1) continue;
-      if (size == 1 || (shape.rank() == 1 && shape.dtype != DType::i32)) continue;  // 1 may stand for a repeated axis
+      if (size == 1 || (shape.rank() == 1 && shape.dtype != DType::i32))
+        continue;  // 1 may stand for a repeated axis
       const Symbol symbol = Symbol::named(fmt::format("n{}_{}", operands.size(), axis));
       binding.set(symbol, size);
       shape = shape.with_dim(axis, symbol);
@@ -123,14 +134,17 @@ TEST(AllOps, InferThenBindIsBindThenInfer) {
       ASSERT_FALSE(has_symbols(infer_then_bind)) << def->name << " " << s.name;
       for (std::size_t i = 0; i < bind_then_infer.outputs().size(); ++i) {
         const Value y = bind_then_infer.outputs()[i].value;
-        EXPECT_EQ(infer_then_bind.shape(y).text(), bind_then_infer.shape(y).text()) << def->name << " " << s.name;
-        EXPECT_EQ(graph.shape(y).bind(binding).text(), bind_then_infer.shape(y).text()) << def->name << " " << s.name;
+        EXPECT_EQ(infer_then_bind.shape(y).text(), bind_then_infer.shape(y).text())
+            << def->name << " " << s.name;
+        EXPECT_EQ(graph.shape(y).bind(binding).text(), bind_then_infer.shape(y).text())
+            << def->name << " " << s.name;
       }
     }
   EXPECT_GT(symbolic, 200);
 }
 
-// A binding under which two operands disagree is an error, also when the sizes were symbols at first.
+// A binding under which two operands disagree is an error, also when the sizes were symbols at
+// first.
 TEST(AllOps, SizesThatDisagreeAreFoundWhenBound) {
   for (const char* op : {"rope", "kv_append", "rope_append", "self_attention"}) {
     const OpDef& def = *find_op(op);
@@ -155,7 +169,9 @@ TEST(AllOps, OracleRunsEverySample) {
       for (const Tensor& t : results)
         for (float v : t.to_floats()) {
           ASSERT_FALSE(std::isnan(v)) << def->name << " " << s.name;
-          found = found || v != 0.0f || s.name.find("zero") != std::string::npos || s.name.find("relu") != std::string::npos || s.name.find("scale_0") != std::string::npos ||
+          found = found || v != 0.0f || s.name.find("zero") != std::string::npos ||
+                  s.name.find("relu") != std::string::npos ||
+                  s.name.find("scale_0") != std::string::npos ||
                   s.name.find("by_0") != std::string::npos;
         }
       EXPECT_TRUE(found) << def->name << " " << s.name << ": only zeros";
@@ -170,7 +186,8 @@ TEST(Materialize, SameSeedSameBytes) {
   EXPECT_NE(a[0].to_floats(), c[0].to_floats());
 }
 
-// References do a worker's part: three workers write the same bytes as one (row-wise ops and products alike).
+// References do a worker's part: three workers write the same bytes as one (row-wise ops and
+// products alike).
 TEST(AllOps, ReferencesDivideTheWork) {
   for (const OpDef* def : ops_with_samples()) {
     if (def->reference == nullptr || def->has(Trait::state)) continue;

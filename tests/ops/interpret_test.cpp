@@ -1,11 +1,12 @@
-// The interpreter: composite ops equal their bodies, chunks of a prompt equal the whole, and inputs are checked.
+// The interpreter: composite ops equal their bodies, chunks of a prompt equal the whole, and inputs
+// are checked.
 #include <numeric>
 
 #include "ir/sample.h"
 #include "ops/block.h"
 #include "ops/elementwise.h"
-#include "ops/matmul.h"
 #include "ops/materialize.h"
+#include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/quant.h"
 #include "ops/support.h"
@@ -38,7 +39,9 @@ TEST(Interpreter, BodiesGiveTheShapesThatInferencePromises) {
       const Graph whole = sample_graph(def, s), body = body_graph(def, s);
       ASSERT_EQ(whole.outputs().size(), body.outputs().size()) << def.name;
       for (std::size_t i = 0; i < whole.outputs().size(); ++i)
-        EXPECT_EQ(whole.shape(whole.outputs()[i].value).text(), body.shape(body.outputs()[i].value).text()) << def.name << " " << s.name;
+        EXPECT_EQ(whole.shape(whole.outputs()[i].value).text(),
+                  body.shape(body.outputs()[i].value).text())
+            << def.name << " " << s.name;
     }
   }
 }
@@ -49,10 +52,13 @@ TEST(Interpreter, CompositeOpsEqualTheirBodies) {
     for (const Sample& s : def.samples()) {
       const std::vector<Tensor> values = materialize(s, 5), whole = run_sample(def, s, values);
       std::vector<NamedTensor> named;
-      for (std::size_t i = 0; i < values.size(); ++i) named.push_back({std::string(def.operands[i]), values[i]});
+      for (std::size_t i = 0; i < values.size(); ++i)
+        named.push_back({std::string(def.operands[i]), values[i]});
       const auto body = Interpreter(body_graph(def, s)).run(named);
       ASSERT_EQ(body.size(), whole.size());
-      EXPECT_TRUE(std::equal(whole[0].data(), whole[0].data() + whole[0].byte_size(), body[0].tensor.data())) << name << " " << s.name;
+      EXPECT_TRUE(std::equal(whole[0].data(), whole[0].data() + whole[0].byte_size(),
+                             body[0].tensor.data()))
+          << name << " " << s.name;
     }
   }
 }
@@ -68,16 +74,21 @@ TEST(Interpreter, SelfAttentionEqualsTheModelWrittenOut) {
     // The tokens that the slots held before are untouched.
     const SampleOperand& cache = s.operands[0];
     const std::vector<float> after = results[1].to_floats(), before = values[0].to_floats();
-    const std::int64_t width = results[1].dims()[3] * results[1].dims()[4], capacity = results[1].dims()[2];
+    const std::int64_t width = results[1].dims()[3] * results[1].dims()[4],
+                       capacity = results[1].dims()[2];
     std::size_t at = 0;
     for (std::size_t slot = 0; slot < cache.ints.size() && cache.shape.dtype == DType::f32; ++slot)
       for (std::int64_t i = 0; i < cache.ints[slot] * width; ++i, ++at)
-        ASSERT_EQ(after[slot * static_cast<std::size_t>(capacity * width) + static_cast<std::size_t>(i)], before[at]) << s.name;
+        ASSERT_EQ(
+            after[slot * static_cast<std::size_t>(capacity * width) + static_cast<std::size_t>(i)],
+            before[at])
+            << s.name;
   }
 }
 
 // A prompt of one sequence through SelfAttention in chunks of the given sizes: rows of the result.
-std::vector<float> run_chunks(const std::vector<std::int64_t>& chunks, const SelfAttention& op, std::uint64_t seed) {
+std::vector<float> run_chunks(const std::vector<std::int64_t>& chunks, const SelfAttention& op,
+                              std::uint64_t seed) {
   constexpr std::int64_t kHidden = 48, kHeads = 4, kKvHeads = 2, kDim = 16;
   const auto random = [&](std::vector<std::int64_t> dims, std::uint64_t which) {
     std::vector<Dim> sizes(dims.begin(), dims.end());
@@ -86,30 +97,43 @@ std::vector<float> run_chunks(const std::vector<std::int64_t>& chunks, const Sel
   };
   const std::int64_t total = std::accumulate(chunks.begin(), chunks.end(), std::int64_t{0});
   const Tensor x = random({total, kHidden}, 0);
-  const std::vector<NamedTensor> weights = {{"wq", random({kHeads * kDim, kHidden}, 1)}, {"wk", random({kKvHeads * kDim, kHidden}, 2)},
-                                            {"wv", random({kKvHeads * kDim, kHidden}, 3)}, {"wo", random({kHidden, kHeads * kDim}, 4)},
-                                            {"q_norm", random({kDim}, 5)}, {"k_norm", random({kDim}, 6)},
-                                            {"inv_freq", f32({8}, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f})}};
+  const std::vector<NamedTensor> weights = {
+      {"wq", random({kHeads * kDim, kHidden}, 1)},
+      {"wk", random({kKvHeads * kDim, kHidden}, 2)},
+      {"wv", random({kKvHeads * kDim, kHidden}, 3)},
+      {"wo", random({kHidden, kHeads * kDim}, 4)},
+      {"q_norm", random({kDim}, 5)},
+      {"k_norm", random({kDim}, 6)},
+      {"inv_freq", f32({8}, {1, 0.3f, 0.1f, 0.03f, 0.01f, 0.003f, 0.001f, 0.0003f})}};
   InterpreterState state(1, 2);
   std::vector<float> rows;
   std::int32_t past = 0;
   for (const std::int64_t n : chunks) {
     Graph graph;
     Builder b(graph);
-    std::vector<Value> v = {b.input("x", Shape({n, kHidden}, DType::f32)), b.state("cache", Shape::kv_state(kKvHeads, kDim, DType::f32)),
-                            b.input("seq_start", Shape({2}, DType::i32)), b.input("past", Shape({1}, DType::i32)),
-                            b.input("slot", Shape({1}, DType::i32)), b.state("pages", Shape::page_table()),
-                            b.input("positions", Shape({n}, DType::i32)), b.param("inv_freq", Shape({8}, DType::f32))};
+    std::vector<Value> v = {b.input("x", Shape({n, kHidden}, DType::f32)),
+                            b.state("cache", Shape::kv_state(kKvHeads, kDim, DType::f32)),
+                            b.input("seq_start", Shape({2}, DType::i32)),
+                            b.input("past", Shape({1}, DType::i32)),
+                            b.input("slot", Shape({1}, DType::i32)),
+                            b.state("pages", Shape::page_table()),
+                            b.input("positions", Shape({n}, DType::i32)),
+                            b.param("inv_freq", Shape({8}, DType::f32))};
     for (const char* w : {"wq", "wk", "wv", "wo", "q_norm", "k_norm"})
       for (const NamedTensor& t : weights)
         if (t.name == w) v.push_back(b.param(w, t.tensor.shape()));
     graph.set_outputs({{"y", b.emit(op, v)}});
     std::vector<std::int32_t> positions(static_cast<std::size_t>(n));
     std::iota(positions.begin(), positions.end(), past);
-    const auto part = x.as<float>().subspan(static_cast<std::size_t>(past * kHidden), static_cast<std::size_t>(n * kHidden));
-    const std::vector<NamedTensor> inputs = {{"x", Tensor::from({n, kHidden}, part)}, {"seq_start", i32({0, static_cast<std::int32_t>(n)})},
-                                             {"past", i32({past})}, {"slot", i32({0})}, {"positions", i32(positions)}};
-    const std::vector<float> y = Interpreter(std::move(graph), weights).run(inputs, state)[0].tensor.to_floats();
+    const auto part = x.as<float>().subspan(static_cast<std::size_t>(past * kHidden),
+                                            static_cast<std::size_t>(n * kHidden));
+    const std::vector<NamedTensor> inputs = {{"x", Tensor::from({n, kHidden}, part)},
+                                             {"seq_start", i32({0, static_cast<std::int32_t>(n)})},
+                                             {"past", i32({past})},
+                                             {"slot", i32({0})},
+                                             {"positions", i32(positions)}};
+    const std::vector<float> y =
+        Interpreter(std::move(graph), weights).run(inputs, state)[0].tensor.to_floats();
     rows.insert(rows.end(), y.begin(), y.end());
     past += static_cast<std::int32_t>(n);
   }
@@ -117,7 +141,8 @@ std::vector<float> run_chunks(const std::vector<std::int64_t>& chunks, const Sel
 }
 
 TEST(Interpreter, ChunksOfAPromptEqualTheWhole) {
-  const SelfAttention base{.heads = 4, .head_dim = 16, .rotary_dim = 16, .scale = 0.25f, .qk_norm = true};
+  const SelfAttention base{
+      .heads = 4, .head_dim = 16, .rotary_dim = 16, .scale = 0.25f, .qk_norm = true};
   SelfAttention windowed = base, capped = base;
   windowed.window = 5;
   capped.softcap = 0.7f;
@@ -131,9 +156,11 @@ TEST(Interpreter, ChunksOfAPromptEqualTheWhole) {
 TEST(Interpreter, KeepsIntermediateOutputsAndUnusedInputs) {
   Graph graph;
   Builder b(graph);
-  const Value x = b.input("x", Shape({2}, DType::f32)), unused = b.input("unused", Shape({1}, DType::f32));
+  const Value x = b.input("x", Shape({2}, DType::f32)),
+              unused = b.input("unused", Shape({1}, DType::f32));
   const Value twice = b(Add{}, x, x), four = b(Mul{}, twice, twice);
-  graph.set_outputs({{"four", four}, {"twice", twice}, {"x", x}, {"again", twice}, {"unused", unused}});
+  graph.set_outputs(
+      {{"four", four}, {"twice", twice}, {"x", x}, {"again", twice}, {"unused", unused}});
   const std::vector<NamedTensor> inputs = {{"unused", f32({1}, {9})}, {"x", f32({2}, {1, 2})}};
   const auto y = Interpreter(std::move(graph)).run(inputs);
   ASSERT_EQ(y.size(), 5u);
@@ -147,7 +174,8 @@ TEST(Interpreter, KeepsIntermediateOutputsAndUnusedInputs) {
 std::string run_error(const std::vector<NamedTensor>& inputs) {
   Graph graph("toy");
   Builder b(graph);
-  const Value x = b.input("x", Shape({2, 3}, DType::f32)), w = b.param("w", Shape({4, 3}, DType::f32));
+  const Value x = b.input("x", Shape({2, 3}, DType::f32)),
+              w = b.param("w", Shape({4, 3}, DType::f32));
   graph.set_outputs({{"y", b(Linear{}, x, w)}});
   try {
     Interpreter(std::move(graph), {{"w", Tensor::zeros({4, 3})}}).run(inputs);
@@ -161,8 +189,10 @@ TEST(Interpreter, InputsAreChecked) {
   const Tensor x = Tensor::zeros({2, 3});
   EXPECT_EQ(run_error({{"x", x}}), "no error");
   EXPECT_EQ(run_error({}), "toy: input \"x\" is missing: expected f32[2, 3]");
-  EXPECT_EQ(run_error({{"x", Tensor::zeros({3, 2})}}), "input \"x\": expected f32[2, 3], found f32[3, 2]");
-  EXPECT_EQ(run_error({{"x", Tensor::zeros({2, 3}, DType::f16)}}), "input \"x\": expected f32[2, 3], found f16[2, 3]");
+  EXPECT_EQ(run_error({{"x", Tensor::zeros({3, 2})}}),
+            "input \"x\": expected f32[2, 3], found f32[3, 2]");
+  EXPECT_EQ(run_error({{"x", Tensor::zeros({2, 3}, DType::f16)}}),
+            "input \"x\": expected f32[2, 3], found f16[2, 3]");
   EXPECT_EQ(run_error({{"x", x}, {"z", x}}), "toy: no input or param is named \"z\"");
   EXPECT_EQ(run_error({{"x", x}, {"x", x}}), "toy: \"x\" is given twice");
   EXPECT_EQ(run_error({{"x", x}, {"w", Tensor::zeros({4, 3})}}), "toy: \"w\" is given twice");
@@ -196,7 +226,9 @@ TEST(InterpreterState, ContentSurvivesAPermutedTable) {
   EXPECT_EQ(all[69 * 2], content[69 * 2]);
   EXPECT_EQ(all[70 * 2], 0);
   EXPECT_EQ(all[2 * 128 * 2], content[70 * 2]);  // the values follow the keys of both slots
-  EXPECT_THROW(state.import_cache("cache", shape, std::vector<std::int32_t>{0, 1}, f32({2, 1, 1, 2}, {1, 2, 3, 4})), Error);
+  EXPECT_THROW(state.import_cache("cache", shape, std::vector<std::int32_t>{0, 1},
+                                  f32({2, 1, 1, 2}, {1, 2, 3, 4})),
+               Error);
 }
 
 TEST(TensorTest, SizesAreChecked) {

@@ -1,4 +1,5 @@
-// References against values worked out by hand or known from elsewhere (tables of erf, powers of two, unit vectors).
+// References against values worked out by hand or known from elsewhere (tables of erf, powers of
+// two, unit vectors).
 #include <cmath>
 #include <limits>
 
@@ -16,18 +17,22 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Values, AddAndMulBroadcastAsNumPy) {
-  expect_near(run_op(Add{}, {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3}, {10, 20, 30})}), {11, 22, 33, 14, 25, 36});
-  expect_near(run_op(Mul{}, {f32({2, 1}, {2, -3}), f32({1, 3}, {1, 0.5, 4})}), {2, 1, 8, -3, -1.5, -12});
+  expect_near(run_op(Add{}, {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3}, {10, 20, 30})}),
+              {11, 22, 33, 14, 25, 36});
+  expect_near(run_op(Mul{}, {f32({2, 1}, {2, -3}), f32({1, 3}, {1, 0.5, 4})}),
+              {2, 1, 8, -3, -1.5, -12});
   expect_near(run_op(Add{}, {f32({1}, {1}), f32({2, 2}, {1, 2, 3, 4})}), {2, 3, 4, 5});
   // [2, 1, 2] with [3, 2]: the middle axis repeats.
-  expect_near(run_op(Add{}, {f32({2, 1, 2}, {0, 1, 10, 11}), f32({3, 2}, {0, 0, 100, 100, 200, 200})}),
-              {0, 1, 100, 101, 200, 201, 10, 11, 110, 111, 210, 211});
+  expect_near(
+      run_op(Add{}, {f32({2, 1, 2}, {0, 1, 10, 11}), f32({3, 2}, {0, 0, 100, 100, 200, 200})}),
+      {0, 1, 100, 101, 200, 201, 10, 11, 110, 111, 210, 211});
 }
 
 TEST(Values, Activations) {
   const Tensor x = f32({3}, {0, 1, -1});
   expect_near(run_op(Activation{Act::silu}, {x}), {0, 0.7310585786, -0.2689414214});
-  expect_near(run_op(Activation{Act::gelu}, {x}), {0, 0.8413447461, -0.1586552539});  // the normal distribution at 1
+  expect_near(run_op(Activation{Act::gelu}, {x}),
+              {0, 0.8413447461, -0.1586552539});  // the normal distribution at 1
   expect_near(run_op(Activation{Act::gelu_tanh}, {x}), {0, 0.8411919906, -0.1588080094});
   expect_near(run_op(Activation{Act::relu}, {x}), {0, 1, 0});
   expect_near(run_op(Activation{Act::none}, {x}), {0, 1, -1});
@@ -42,26 +47,32 @@ TEST(Values, ScaleAndSoftcap) {
 }
 
 TEST(Values, CastRoundsToNearestEven) {
-  const Tensor half = run_op(Cast{DType::f16}, {f32({4}, {1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 65520, 0x1p-25f})});
+  const Tensor half =
+      run_op(Cast{DType::f16}, {f32({4}, {1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 65520, 0x1p-25f})});
   EXPECT_EQ(half.dtype(), DType::f16);
   expect_near(half, {1.0, 1.0 + 0x1p-9, INFINITY, 0.0}, 0);
-  expect_near(run_op(Cast{DType::bf16}, {f32({2}, {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f})}), {1.0, 1.0 + 0x1p-6}, 0);
+  expect_near(run_op(Cast{DType::bf16}, {f32({2}, {1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f})}),
+              {1.0, 1.0 + 0x1p-6}, 0);
   expect_near(run_op(Cast{DType::f32}, {half}), {1.0, 1.0 + 0x1p-9, INFINITY, 0.0}, 0);
 }
 
 TEST(Values, RmsNorm) {
   // mean(x^2) = (9 + 16) / 2 = 12.5; with eps = 12.5 the root is 5.
   expect_near(run_op(RmsNorm{.eps = 12.5f}, {f32({1, 2}, {3, 4}), f32({2}, {1, 10})}), {0.6, 8});
-  expect_near(run_op(RmsNorm{.eps = 12.5f, .weight_offset = 1}, {f32({1, 2}, {3, 4}), f32({2}, {0, 1})}), {0.6, 1.6});
+  expect_near(
+      run_op(RmsNorm{.eps = 12.5f, .weight_offset = 1}, {f32({1, 2}, {3, 4}), f32({2}, {0, 1})}),
+      {0.6, 1.6});
   // Two groups of two lanes, each of its own size: the result has root mean square 1.
-  expect_near(run_op(RmsNorm{.eps = 0, .group = 2}, {f32({1, 4}, {1, 1, 300, -300}), f32({2}, {1, 2})}), {1, 2, 1, -2});
+  expect_near(
+      run_op(RmsNorm{.eps = 0, .group = 2}, {f32({1, 4}, {1, 1, 300, -300}), f32({2}, {1, 2})}),
+      {1, 2, 1, -2});
   expect_near(run_op(RmsNorm{.eps = 1e-6f}, {f32({1, 2}, {0, 0}), f32({2}, {1, 1})}), {0, 0});
 }
 
 TEST(Values, QuantizeRows) {
   std::vector<float> x(64, 0.0f);
   for (std::size_t i = 0; i < 32; ++i) x[i] = static_cast<float>(i) * 0.5f - 8.0f;  // -8 .. 7.5
-  x[0] = -12.7f;  // d = 0.1
+  x[0] = -12.7f;                                                                    // d = 0.1
   const Tensor y = run_op(QuantizeRows{}, {f32({1, 64}, x)});
   const std::byte* row = y.data();
   const auto* q = reinterpret_cast<const std::int8_t*>(row);
@@ -73,7 +84,8 @@ TEST(Values, QuantizeRows) {
   EXPECT_FLOAT_EQ(d[0], 0.1f);
   EXPECT_EQ(d[1], 0.0f);  // a group of zeros
   EXPECT_EQ(q[40], 0);
-  EXPECT_EQ(sums[0], -127 - 75 - 70 - 65 - 60 - 55 - 50 - 45 - 40 - 35 - 30 - 25 - 20 - 15 - 10 - 5);
+  EXPECT_EQ(sums[0],
+            -127 - 75 - 70 - 65 - 60 - 55 - 50 - 45 - 40 - 35 - 30 - 25 - 20 - 15 - 10 - 5);
   EXPECT_EQ(sums[1], 75 * 16 / 2);  // 0, 5, .. 75
   EXPECT_EQ(sums[2], 0);
 }
@@ -93,7 +105,8 @@ TEST(Values, LinearIsXTimesTransposedW) {
   expect_near(run_op(Linear{}, {x, w}), {7, 7, 2, -4});
   expect_near(run_op(Linear{.bias = true}, {x, w, f32({2}, {10, 20})}), {17, 27, 12, 16});
   // The activation stands before the residual.
-  expect_near(run_op(Linear{.act = Act::relu, .bias = true, .residual = true}, {x, w, f32({2}, {0, -1}), f32({2, 2}, {1, 1, 1, -5})}),
+  expect_near(run_op(Linear{.act = Act::relu, .bias = true, .residual = true},
+                     {x, w, f32({2}, {0, -1}), f32({2, 2}, {1, 1, 1, -5})}),
               {8, 7, 3, -5});
   expect_near(run_op(Linear{.residual = true}, {x, w, f32({2, 2}, {1, 1, 1, 1})}), {8, 8, 3, -3});
 }
@@ -111,7 +124,8 @@ TEST(Values, LinearDecodesBlocks) {
 }
 
 TEST(Values, GatedLinear) {
-  const Tensor x = f32({1, 2}, {1, 2}), gate = f32({2, 2}, {1, 0, -1, 0}), up = f32({2, 2}, {0, 1, 0, 3});
+  const Tensor x = f32({1, 2}, {1, 2}), gate = f32({2, 2}, {1, 0, -1, 0}),
+               up = f32({2, 2}, {0, 1, 0, 3});
   expect_near(run_op(GatedLinear{Act::silu}, {x, gate, up}), {2 * 0.7310585786, 6 * -0.2689414214});
   expect_near(run_op(GatedLinear{Act::none}, {x, gate, up}), {2, -6});
 }
@@ -129,7 +143,9 @@ TEST(Values, IndicesOutsideTheirRangeAreErrors) {
       run_op(Embedding{}, {table, i32({0, id})});
       ADD_FAILURE() << id;
     } catch (const Error& e) {
-      EXPECT_EQ(std::string(e.what()), fmt::format("embedding: tokens: expected a value from 0 to 2, found {} at place 1", id));
+      EXPECT_EQ(
+          std::string(e.what()),
+          fmt::format("embedding: tokens: expected a value from 0 to 2, found {} at place 1", id));
     }
   EXPECT_THROW(run_op(SelectRows{}, {table, i32({3})}), Error);
 }
