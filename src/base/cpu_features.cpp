@@ -96,8 +96,8 @@ struct Cgroup {
   std::vector<fs::path> folders;  ///< from the own group up to the mount
 };
 
-// The folders of this process's cgroup for a controller. In a container the path of /proc/self/cgroup is often the host's and
-// not visible; then only the mount itself is looked at.
+// The folders of this process's cgroup for a controller. In a container the path of
+// /proc/self/cgroup is often the host's and not visible; then only the mount itself is looked at.
 Cgroup cgroup_of(const fs::path& root, std::string_view controller) {
   Cgroup found;
   std::istringstream lines(text_of(root / "proc/self/cgroup"));

@@ -1,4 +1,5 @@
-// What the processor, the operating system and the container allow: instruction sets, cores and memory. `rlx doctor` prints it.
+// What the processor, the operating system and the container allow: instruction sets, cores and
+// memory. `rlx doctor` prints it.
 #pragma once
 
 #include <cstdint>

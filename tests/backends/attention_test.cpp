@@ -1,4 +1,5 @@
-// Attention over the paged cache against a plain double loop, and the promise that batch, chunks and threads change no bit.
+// Attention over the paged cache against a plain double loop, and the promise that batch, chunks
+// and threads change no bit.
 #include <limits>
 
 #include "backends/kv_cache.h"
@@ -19,7 +20,8 @@ Floats reference(const Attention& op, const Cache& cache, const Batch& b, const 
   for (std::size_t s = 0; s < b.past.size(); ++s)
     for (std::int32_t r = 0; r < b.counts[s]; ++r)
       for (std::size_t h = 0; h < heads; ++h) {
-        const std::int64_t kv_head = static_cast<std::int64_t>(h) / (op.heads / cache.kv_heads()), position = b.past[s] + r;
+        const std::int64_t kv_head = static_cast<std::int64_t>(h) / (op.heads / cache.kv_heads()),
+            position = b.past[s] + r;
         const float* query = &q[(static_cast<std::size_t>(b.seq_start[s] + r) * heads + h) * d];
         std::vector<double> score, sum(d);
         const std::int64_t first = op.window > 0 ? std::max<std::int64_t>(0, position - op.window + 1) : 0;
@@ -86,9 +88,12 @@ struct Case {
 
 TEST(Attention, MatchesTheDefinition) {
   const Case cases[] = {
-      {1, 1, 64, {0}, {1}},          {2, 1, 16, {0}, {5}},           {3, 3, 24, {17}, {4}},        {1, 4, 32, {130}, {1}},
-      {2, 2, 64, {0}, {70}},         {1, 8, 128, {64, 3}, {2, 9}},   {2, 4, 256, {127}, {3}},      {1, 3, 40, {300, 0, 5}, {1, 7, 1}},
-      {1, 5, 72, {63}, {65}},        {1, 70, 32, {9}, {2}},          {1, 2, 512, {20}, {1}},       {1, 6, 64, {0, 255, 0}, {129, 1, 2}},
+      {1, 1, 64, {0}, {1}},          {2, 1, 16, {0}, {5}},           {3, 3, 24, {17}, {4}},
+          {1, 4, 32, {130}, {1}},
+      {2, 2, 64, {0}, {70}},         {1, 8, 128, {64, 3}, {2, 9}},   {2, 4, 256, {127}, {3}},
+          {1, 3, 40, {300, 0, 5}, {1, 7, 1}},
+      {1, 5, 72, {63}, {65}},        {1, 70, 32, {9}, {2}},          {1, 2, 512, {20}, {1}},
+          {1, 6, 64, {0, 255, 0}, {129, 1, 2}},
       {9, 1, 64, {200}, {40}},       {1, 7, 8, {1}, {33}},
   };
   for (const DType dtype : kDtypes)
@@ -127,7 +132,8 @@ TEST(Attention, WindowSeesItselfAndTheKeysBefore) {
             for (int t = 0; t < kTokens; ++t) {
               const int position = begin + i, seen = std::min(position + 1, kWindow);
               const bool inside = t <= position && t > position - kWindow;
-              EXPECT_NEAR(y[static_cast<std::size_t>(i * kDim + t)], inside ? 1.0f / static_cast<float>(seen) : 0.0f, 1e-6)
+              EXPECT_NEAR(y[static_cast<std::size_t>(i * kDim + t)], inside
+                  ? 1.0f / static_cast<float>(seen) : 0.0f, 1e-6)
                   << row.name << " position " << position << " key " << t;
             }
         }
@@ -158,7 +164,8 @@ TEST(Attention, SoftcapIsApplied) {
       const Floats expected = reference(op, f.cache, b, q);
       EXPECT_GT(relative_rms(reference(uncapped, f.cache, b, q), expected), 0.05) << "the cap must matter here";
       for (const Kernel& k : attention_rows(dtype))
-        EXPECT_LT(relative_rms(attend(k, op, f.cache, b, q), expected), dtype == DType::f32 || dtype == DType::f16 ? 1e-4 : 0.3)
+        EXPECT_LT(relative_rms(attend(k, op, f.cache, b, q), expected), dtype == DType::f32 ||
+            dtype == DType::f16 ? 1e-4 : 0.3)
             << k.name;
     }
 }
@@ -172,7 +179,8 @@ TEST(Attention, LargeScoresInHalfStorage) {
     Batch both({0}, {2}), last({1}, {1});
     cache.append(both, k, v);
     for (const Kernel& row : attention_rows(dtype))
-      for (const float y : attend(row, {.heads = 1, .scale = 1.0f}, cache, last, q)) EXPECT_NEAR(y, 1.5f, 1e-3) << row.name;
+      for (const float y : attend(row, {.heads = 1, .scale = 1.0f}, cache, last, q)) EXPECT_NEAR(y,
+          1.5f, 1e-3) << row.name;
   }
 }
 
@@ -217,7 +225,8 @@ TEST(Attention, ARaggedBatchEqualsItsSequencesAlone) {
         const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(b.seq_start[s]) * kRow);
         const auto end = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(b.seq_start[s + 1]) * kRow);
         Floats part(q.begin() + begin, q.begin() + end);
-        EXPECT_TRUE(same_bits(attend(row, op, f.cache, one, part), Floats(together.begin() + begin, together.begin() + end)))
+        EXPECT_TRUE(same_bits(attend(row, op, f.cache, one, part),
+            Floats(together.begin() + begin, together.begin() + end)))
             << row.name << " sequence " << s;
       }
     }
@@ -252,7 +261,8 @@ TEST(Attention, ChunksOfAnySizeGiveTheSameBits) {
 }
 
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
-  const Case cases[] = {{1, 3, 64, {1000}, {1}}, {3, 3, 64, {0}, {200}}, {2, 4, 32, {700, 3}, {1, 1}}, {1, 1, 128, {300}, {20}}};
+  const Case cases[] = {{1, 3, 64, {1000}, {1}}, {3, 3, 64, {0}, {200}},
+      {2, 4, 32, {700, 3}, {1, 1}}, {1, 1, 128, {300}, {20}}};
   for (const DType dtype : kDtypes)
     for (const Case& c : cases) {
       Batch b(c.past, c.counts);

@@ -13,8 +13,10 @@ TEST(AddMul, EveryBroadcastIsExact) {
   using Dims = std::vector<std::int64_t>;
   const std::tuple<Dims, Dims, Dims> cases[] = {
       {{7}, {7}, {7}},          {{3, 37}, {3, 37}, {3, 37}}, {{3, 37}, {37}, {3, 37}},       {{37}, {3, 37}, {3, 37}},
-      {{5, 16}, {1}, {5, 16}},  {{1}, {5, 16}, {5, 16}},     {{4, 1}, {1, 9}, {4, 9}},       {{2, 3, 20}, {3, 1}, {2, 3, 20}},
-      {{0, 8}, {8}, {0, 8}},    {{1}, {1}, {1}},             {{2, 1, 33}, {1, 4, 1}, {2, 4, 33}}, {{4, 1}, {4, 1}, {4, 1}},
+      {{5, 16}, {1}, {5, 16}},  {{1}, {5, 16}, {5, 16}},     {{4, 1}, {1, 9}, {4, 9}},
+          {{2, 3, 20}, {3, 1}, {2, 3, 20}},
+      {{0, 8}, {8}, {0, 8}},    {{1}, {1}, {1}},             {{2, 1, 33}, {1, 4, 1}, {2, 4, 33}},
+          {{4, 1}, {4, 1}, {4, 1}},
   };
   const auto count = [](const Dims& d) {
     std::size_t n = 1;
@@ -25,7 +27,8 @@ TEST(AddMul, EveryBroadcastIsExact) {
   const auto source = [](std::size_t at, const Dims& operand, const Dims& result) {
     std::size_t index = 0, step = 1;
     for (std::size_t i = 0; i < operand.size(); ++i) {
-      const auto size = static_cast<std::size_t>(result[result.size() - 1 - i]), own = static_cast<std::size_t>(operand[operand.size() - 1 - i]);
+      const auto size = static_cast<std::size_t>(result[result.size() - 1 - i]),
+          own = static_cast<std::size_t>(operand[operand.size() - 1 - i]);
       index += own == 1 ? 0 : at % size * step;
       step *= own;
       at /= size;
@@ -53,7 +56,8 @@ void expect_values(const Kernel& k, const void* op, Floats x, const std::functio
   run(k, op, {view(x, {n})}, {view(y, {n})}, {.threads = 2});
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double expected = f(x[i]);
-    ASSERT_LE(std::fabs(y[i] - expected), limit(x[i], expected)) << k.name << " x " << x[i] << " found " << y[i] << " expected " << expected;
+    ASSERT_LE(std::fabs(y[i] - expected), limit(x[i], expected)) << k.name << " x " << x[i]
+        << " found " << y[i] << " expected " << expected;
   }
 }
 
@@ -138,7 +142,8 @@ TEST(Elementwise, NanStaysNan) {
 TEST(Cast, EqualsTheCodec) {
   Floats x = normal(1003, 4, 100.0f);
   const float inf = std::numeric_limits<float>::infinity();
-  const Floats special = {0.0f, -0.0f, inf, -inf, 65504.0f, 65519.0f, 65520.0f, 1e-7f, 6e-8f, 2.9e-8f, 1e-40f, 3.4e38f, 1.00048828125f};
+  const Floats special = {0.0f, -0.0f, inf, -inf, 65504.0f, 65519.0f, 65520.0f, 1e-7f, 6e-8f,
+      2.9e-8f, 1e-40f, 3.4e38f, 1.00048828125f};
   std::copy(special.begin(), special.end(), x.begin());
   for (const DType half : {DType::f16, DType::bf16})
     for (const Kernel& k : rows("cast")) {

@@ -19,7 +19,8 @@ TEST(Embedding, DecodesRowsOfEveryStorageType) {
     std::vector<std::int32_t> tokens = {10, 0, 3, 3};
     Floats y(4 * kWidth), expected(kWidth);
     const Embedding op{2.5f};
-    run(rows("embedding").front(), &op, {view(table.data(), {kVocab, kWidth}, t.dtype), view(tokens, {4})}, {view(y, {4, kWidth})},
+    run(rows("embedding").front(), &op, {view(table.data(), {kVocab, kWidth}, t.dtype),
+        view(tokens, {4})}, {view(y, {4, kWidth})},
         {.threads = 3});
     for (std::size_t r = 0; r < 4; ++r) {
       decoder(t.dtype)(&table[static_cast<std::size_t>(tokens[r]) * bytes], expected.data(), kWidth);
@@ -38,7 +39,8 @@ TEST(Embedding, OffsetsBeyondTwoToThe31) {
     static_cast<std::uint16_t*>(map)[id * kWidth + 5] = f32_to_f16(static_cast<float>(id % 1000));
   Floats y(3 * kWidth);
   const Embedding op;
-  run(rows("embedding").front(), &op, {view(map, {kVocab, kWidth}, DType::f16), view(tokens, {3})}, {view(y, {3, kWidth})});
+  run(rows("embedding").front(), &op, {view(map, {kVocab, kWidth}, DType::f16), view(tokens, {3})},
+      {view(y, {3, kWidth})});
   for (std::size_t r = 0; r < 3; ++r) EXPECT_EQ(y[r * kWidth + 5], static_cast<float>(tokens[r] % 1000));
   munmap(map, kBytes);
 }

@@ -44,9 +44,11 @@ TEST(ChooseIsa, ErrorsNameTheValueAndTheChoices) {
     return std::pair{ErrorCode::io, std::string("no error")};
   };
   EXPECT_EQ(error(with(true, false, false, false), "sse9"),
-            (std::pair{ErrorCode::invalid_argument, std::string("RLX_ISA: expected baseline, avx2, avx512 or amx, found \"sse9\"")}));
+            (std::pair{ErrorCode::invalid_argument,
+                std::string("RLX_ISA: expected baseline, avx2, avx512 or amx, found \"sse9\"")}));
   EXPECT_EQ(error(with(true, false, false, false), "avx512"),
-            (std::pair{ErrorCode::device, std::string("RLX_ISA=avx512: this processor (Test CPU) does not have that level")}));
+            (std::pair{ErrorCode::device, std::string("RLX_ISA=avx512: this processor (Test CPU) "
+                                                     "does not have that level")}));
 }
 
 TEST(CpuKernels, BestLevelFirstAndNamesAreUnique) {

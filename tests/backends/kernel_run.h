@@ -1,4 +1,5 @@
-// What the kernel tests share: operands with their memory, rows of the table that run on this machine, and a run by several workers.
+// What the kernel tests share: operands with their memory, rows of the table that run on this
+// machine, and a run by several workers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +53,8 @@ inline TensorView view(std::vector<std::int32_t>& data, std::vector<std::int64_t
 inline std::vector<Kernel> rows(std::string_view op, std::string_view part = "") {
   std::vector<Kernel> found;
   for (const Kernel& k : cpu_kernels())
-    if (k.op == op && k.isa <= isa_of(cpu_features()) && k.name.find(part) != std::string_view::npos) found.push_back(k);
+    if (k.op == op && k.isa <= isa_of(cpu_features()) &&
+        k.name.find(part) != std::string_view::npos) found.push_back(k);
   EXPECT_FALSE(found.empty()) << op << " " << part;
   return found;
 }

@@ -1,4 +1,5 @@
-// A paged cache in this backend's layout for the tests: sequences with page tables in mixed order, filled through the kernels.
+// A paged cache in this backend's layout for the tests: sequences with page tables in mixed order,
+// filled through the kernels.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace rlx::cpu {
 struct Batch {
   std::vector<std::int32_t> past, counts, seq_start{0}, slot;
 
-  Batch(std::vector<std::int32_t> past_tokens, std::vector<std::int32_t> rows_of_each, std::vector<std::int32_t> slots = {})
+  Batch(std::vector<std::int32_t> past_tokens, std::vector<std::int32_t> rows_of_each,
+      std::vector<std::int32_t> slots = {})
       : past(std::move(past_tokens)), counts(std::move(rows_of_each)), slot(std::move(slots)) {
     for (const std::int32_t n : counts) seq_start.push_back(seq_start.back() + n);
     if (slot.empty()) {
@@ -86,7 +88,8 @@ inline Floats attend(const Kernel& k, const Attention& op, Cache& cache, Batch& 
   const std::int64_t n = op.heads * cache.head_dim(), batch = static_cast<std::int64_t>(b.past.size());
   Floats y(q.size(), -77.0f);
   run(k, &op,
-      {view(q, {b.rows(), n}), cache.state(), view(b.seq_start, {batch + 1}), view(b.past, {batch}), view(b.slot, {batch}),
+      {view(q, {b.rows(), n}), cache.state(), view(b.seq_start, {batch + 1}), view(b.past, {batch}),
+          view(b.slot, {batch}),
        cache.pages()},
       {view(y, {b.rows(), n})}, workers, cache.max_context());
   return y;

@@ -7,7 +7,8 @@ namespace {
 
 constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
 
-double step(DType d) { return d == DType::f32 ? 0 : d == DType::f16 ? 1.0 / 2048 : d == DType::bf16 ? 1.0 / 256 : 1.0 / 200; }
+double step(DType d) { return d == DType::f32 ? 0 : d == DType::f16 ? 1.0 / 2048 : d == DType::bf16
+    ? 1.0 / 256 : 1.0 / 200; }
 
 TEST(KvAppend, EveryTokenComesBackRounded) {
   for (const DType dtype : kDtypes)
@@ -26,8 +27,10 @@ TEST(KvAppend, EveryTokenComesBackRounded) {
               const std::size_t at = static_cast<std::size_t>(b.seq_start[s] + r) * n + static_cast<std::size_t>(h) * d;
               for (std::size_t i = 0; i < d; ++i) {
                 const double size = dtype == DType::q8_0 ? 4.5 : 1;  // of the largest value of a group
-                ASSERT_NEAR(k_row[i], k[at + i], step(dtype) * std::max(size, std::fabs(double{k[at + i]}))) << row.name;
-                ASSERT_NEAR(v_row[i], v[at + i], step(dtype) * std::max(size, std::fabs(double{v[at + i]}))) << row.name;
+                ASSERT_NEAR(k_row[i], k[at + i], step(dtype) * std::max(size,
+                    std::fabs(double{k[at + i]}))) << row.name;
+                ASSERT_NEAR(v_row[i], v[at + i], step(dtype) * std::max(size,
+                    std::fabs(double{v[at + i]}))) << row.name;
               }
             }
       }
@@ -43,20 +46,24 @@ TEST(KvPages, StoreLoadStoreGivesTheSameBytes) {
       EXPECT_EQ(bytes.v_head % 64, 0);
       const auto size = static_cast<std::size_t>(bytes.k_head + bytes.v_head);
       std::vector<std::byte> first(size), second(size), appended(size);
-      const auto page = [&](std::vector<std::byte>& m) { return KvPage{dtype, dim, m.data(), m.data() + bytes.k_head}; };
+      const auto page = [&](std::vector<std::byte>& m) { return KvPage{dtype, dim, m.data(),
+          m.data() + bytes.k_head}; };
       Floats k = normal(static_cast<std::size_t>(64 * dim), 1), v = normal(k.size(), 2), k2(k.size()), v2(k.size());
       kv_store_rows(page(first), 0, 64, k.data(), v.data());
       kv_load_rows(page(first), 0, 64, k2.data(), v2.data());
       kv_store_rows(page(second), 0, 10, k2.data(), v2.data());
-      kv_store_rows(page(second), 10, 54, &k2[static_cast<std::size_t>(10 * dim)], &v2[static_cast<std::size_t>(10 * dim)]);
+      kv_store_rows(page(second), 10, 54, &k2[static_cast<std::size_t>(10 * dim)],
+          &v2[static_cast<std::size_t>(10 * dim)]);
       EXPECT_EQ(first, second) << name(dtype);
       for (const Kernel& row : rows("kv_append")) {
-        KvPool pool{appended.data(), appended.data() + bytes.k_head, bytes.k_head, bytes.k_head, bytes.v_head, bytes.v_head, 1};
+        KvPool pool{appended.data(), appended.data() + bytes.k_head, bytes.k_head, bytes.k_head,
+            bytes.v_head, bytes.v_head, 1};
         std::vector<std::int32_t> start = {0, 64}, zero = {0};
         TensorView state = view(&pool, {1, dim}, DType::f32);
         state.dtype = dtype;
         const KvAppend op;
-        run(row, &op, {state, view(k, {64, dim}), view(v, {64, dim}), view(start, {2}), view(zero, {1}), view(zero, {1}), view(zero, {1, 1})},
+        run(row, &op, {state, view(k, {64, dim}), view(v, {64, dim}), view(start, {2}),
+            view(zero, {1}), view(zero, {1}), view(zero, {1, 1})},
             {state});
         EXPECT_EQ(first, appended) << row.name << " " << name(dtype);
       }

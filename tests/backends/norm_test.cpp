@@ -14,7 +14,8 @@ Floats rms_norm_loop(const Floats& x, const Floats& w, std::size_t group, const 
     double squares = 0;
     for (std::size_t i = 0; i < group; ++i) squares += double{x[at + i]} * x[at + i];
     const double scale = 1 / std::sqrt(squares / static_cast<double>(group) + op.eps);
-    for (std::size_t i = 0; i < group; ++i) y[at + i] = static_cast<float>(x[at + i] * scale * (double{w[i]} + op.weight_offset));
+    for (std::size_t i = 0; i < group; ++i)
+      y[at + i] = static_cast<float>(x[at + i] * scale * (double{w[i]} + op.weight_offset));
   }
   return y;
 }
@@ -45,11 +46,14 @@ TEST(RmsNorm, EveryTailLengthGroupAndOffset) {
   for (const Kernel& k : rows("rms_norm"))
     for (std::int64_t g = 1; g < 70; ++g)
       for (const std::int64_t groups : {1, 3}) {
-        const RmsNorm op{.eps = 1e-5f, .weight_offset = g % 2 == 0 ? 1.0f : 0.0f, .group = static_cast<std::int32_t>(groups > 1 ? g : 0)};
-        Floats x = normal(static_cast<std::size_t>(5 * groups * g), 1), w = normal(static_cast<std::size_t>(g), 2), y(x.size());
+        const RmsNorm op{.eps = 1e-5f, .weight_offset = g % 2 == 0 ? 1.0f : 0.0f,
+            .group = static_cast<std::int32_t>(groups > 1 ? g : 0)};
+        Floats x = normal(static_cast<std::size_t>(5 * groups * g), 1),
+            w = normal(static_cast<std::size_t>(g), 2), y(x.size());
         run(k, &op, {view(x, {5, groups * g}), view(w, {g})}, {view(y, {5, groups * g})}, {.threads = 3});
         const Floats expected = rms_norm_loop(x, w, static_cast<std::size_t>(g), op);
-        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 2e-6 * (1 + std::fabs(expected[i]))) << k.name << " " << g;
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i],
+            2e-6 * (1 + std::fabs(expected[i]))) << k.name << " " << g;
       }
 }
 

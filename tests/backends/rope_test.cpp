@@ -6,7 +6,8 @@ namespace {
 
 Floats frequencies(std::int32_t rotary_dim, double base = 10000) {
   Floats f;
-  for (std::int32_t i = 0; i < rotary_dim / 2; ++i) f.push_back(static_cast<float>(std::pow(base, -2.0 * i / rotary_dim)));
+  for (std::int32_t i = 0; i < rotary_dim / 2; ++i) f.push_back(static_cast<float>(std::pow(base,
+      -2.0 * i / rotary_dim)));
   return f;
 }
 
@@ -25,7 +26,8 @@ void rotate(float* x, const Rope& op, std::int32_t position, const Floats& inv_f
 TEST(Rope, BothStylesPartialAndFarPositions) {
   for (const Kernel& k : rows("rope"))
     for (const RopeStyle style : {RopeStyle::half, RopeStyle::adjacent})
-      for (const auto& [head_dim, rotary_dim] : {std::pair{16, 16}, {24, 24}, {64, 64}, {80, 32}, {128, 128}, {64, 6}, {40, 20}}) {
+      for (const auto& [head_dim, rotary_dim] : {std::pair{16, 16}, {24, 24}, {64, 64}, {80, 32},
+          {128, 128}, {64, 6}, {40, 20}}) {
         const Rope op{head_dim, rotary_dim, style, 1.3f};  // YaRN's magnitude must show at positions above 0
         Floats inv_freq = frequencies(rotary_dim);
         std::vector<std::int32_t> positions = {0, 1, 5, 4095, 131071, 999999, 17};
@@ -35,7 +37,8 @@ TEST(Rope, BothStylesPartialAndFarPositions) {
             rotate(&expected[(r * 3 + h) * static_cast<std::size_t>(head_dim)], op, positions[r], inv_freq);
         run(k, &op, {view(x, {7, 3 * head_dim}), view(inv_freq, {rotary_dim / 2}), view(positions, {7})},
             {view(y, {7, 3 * head_dim})}, {.threads = 4});
-        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 2e-6) << k.name << " " << head_dim << " at " << i;
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 2e-6) << k.name
+            << " " << head_dim << " at " << i;
         run(k, &op, {view(x, {7, 3 * head_dim}), view(inv_freq, {rotary_dim / 2}), view(positions, {7})},
             {view(x, {7, 3 * head_dim})});
         EXPECT_TRUE(same_bits(x, y)) << "in place";
@@ -47,7 +50,8 @@ Floats normed(Floats x, const Floats& w, std::size_t d, const RopeAppend& op) {
     double squares = 0;
     for (std::size_t i = 0; i < d; ++i) squares += double{x[at + i]} * x[at + i];
     for (std::size_t i = 0; i < d; ++i)
-      x[at + i] = static_cast<float>(x[at + i] / std::sqrt(squares / static_cast<double>(d) + op.eps) * (double{w[i]} + op.weight_offset));
+      x[at + i] = static_cast<float>(x[at + i] / std::sqrt(squares / static_cast<double>(d) + op.eps) *
+                                     (double{w[i]} + op.weight_offset));
   }
   return x;
 }
@@ -65,7 +69,8 @@ TEST(RopeAppend, EqualsNormRopeAndAppend) {
         Floats inv_freq = frequencies(dim), qw = normal(d, 4), kw = normal(d, 5);
         std::vector<std::int32_t> positions;
         for (int i = 0; i < 12; ++i) positions.push_back(i < 9 ? 60 + i : i - 9);
-        std::vector<TensorView> in = {cache.state(), view(q, {12, 4 * dim}), view(key, {12, 2 * dim}), view(value, {12, 2 * dim}),
+        std::vector<TensorView> in = {cache.state(), view(q, {12, 4 * dim}),
+            view(key, {12, 2 * dim}), view(value, {12, 2 * dim}),
                                       view(b.seq_start, {3}), view(b.past, {2}), view(b.slot, {2}), cache.pages(),
                                       view(inv_freq, {dim / 2}), view(positions, {12})};
         if (norm) in.insert(in.end(), {view(qw, {dim}), view(kw, {dim})});

@@ -29,7 +29,8 @@ ScratchNeed attention_scratch(const ScratchQuery& q) {
   const std::int64_t head_dim = q.in[1].dims[1];
   ScratchNeed need;
   need.per_worker = attention_worker_floats(head_dim) * 4;
-  // A job of split mode has at least one row, so jobs are at most rows * heads; without a known context the cap is taken.
+  // A job of split mode has at least one row, so jobs are at most rows * heads; without a known
+  // context the cap is taken.
   need.shared_zeroed = counter_bytes(std::int64_t{kSplitModeTokens} * op.heads);
   const std::int64_t splits = q.max_context / kSplitTokens + 2;
   const std::int64_t partials = rows * op.heads * splits * partial_floats(1, head_dim) * 4;

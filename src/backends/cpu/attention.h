@@ -1,5 +1,6 @@
-// Attention over the paged cache (ops/attention.h; kernels.md, 2.7). What the rows of attention.simd.cpp share that depends on no
-// instruction set: the sizes of the scratch areas, which the kernel divides in the same way.
+// Attention over the paged cache (ops/attention.h; kernels.md, 2.7). What the rows of
+// attention.simd.cpp share that depends on no instruction set: the sizes of the scratch areas,
+// which the kernel divides in the same way.
 #pragma once
 
 #include <cstdint>

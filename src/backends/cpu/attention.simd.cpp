@@ -1,5 +1,6 @@
-// Attention over the paged cache with online softmax (https://arxiv.org/abs/2205.14135): splits of 128 tokens at absolute
-// positions, each two pages with its own running maximum; the splits of a row are merged one by one in increasing position.
+// Attention over the paged cache with online softmax (https://arxiv.org/abs/2205.14135): splits of
+// 128 tokens at absolute positions, each two pages with its own running maximum; the splits of a
+// row are merged one by one in increasing position.
 #include "backends/cpu/attention.h"
 
 #include "backends/cpu/attention_plan.h"
@@ -48,7 +49,8 @@ template <DType D>
 class Tile {
  public:
   Tile(const Attention& op, const KernelArgs& a, std::int64_t head_dim)
-      : op_(op), args_(a), pool_(*static_cast<const KvPool*>(a.in[1].data)), head_dim_(head_dim), width_(kv_width(head_dim)) {
+      : op_(op), args_(a), pool_(*static_cast<const KvPool*>(a.in[1].data)), head_dim_(head_dim),
+          width_(kv_width(head_dim)) {
     auto* at_float = reinterpret_cast<float*>(a.scratch);
     const auto take = [&](std::int64_t n) {
       float* const area = at_float;
@@ -164,7 +166,8 @@ class Tile {
                 ahead * pool_.v_page};
     if constexpr (D == DType::q8_0) {
       const auto* bits = reinterpret_cast<const std::uint16_t*>(cached.v + v_scale_offset(head_dim_, 0, 0));
-      for (std::int64_t i = 0; i < kPageTokens * (head_dim_ / kKvGroup); i += 16) store(v_scales_ + i, load_f16(bits + i));
+      const std::int64_t n = kPageTokens * (head_dim_ / kKvGroup);
+      for (std::int64_t i = 0; i < n; i += 16) store(v_scales_ + i, load_f16(bits + i));
     }
     const int first = from_[0], last = to_[rows_ - 1];
     // Many rows share the conversion of K and V to f32; the arithmetic is the same.
@@ -201,7 +204,8 @@ class Tile {
     score_block<K, kMost>(page, 0, full, first, last);
     for_rows<kMost>(rows_ - full, [&](auto n) { score_block<K, int{n}>(page, full, rows_, first, last); });
   }
-  // Rows begin .. end - 1 (a multiple of R) with panels first .. last - 1: a panel stays in the nearest cache for all rows.
+  // Rows begin .. end - 1 (a multiple of R) with panels first .. last - 1: a panel stays in the
+  // nearest cache for all rows.
   template <DType K, int R>
   void score_block(const Page& page, int begin, int end, int first, int last) noexcept {
     constexpr int kMany = score_vectors<K>(R);
@@ -230,7 +234,8 @@ class Tile {
     return s;
   }
 
-  // Scores to weights exp(score - most), with the running maximum, sum and output of each row brought to its new maximum.
+  // Scores to weights exp(score - most), with the running maximum, sum and output of each row
+  // brought to its new maximum.
   void soften_rows(const Partial& part) noexcept {
     for (int i = 0; i < rows_; ++i) {
       before_[i] = part.most[i];
@@ -299,8 +304,8 @@ class Tile {
       }
     }
   }
-  // Tokens that all R rows see are taken together, those before and after row by row: a weight of 0 times a value that is
-  // not finite would be NaN.
+  // Tokens that all R rows see are taken together, those before and after row by row: a weight of 0
+  // times a value that is not finite would be NaN.
   template <DType V, int R, int N>
   void weigh(const Page& page, std::int64_t lane, int i, float* out) noexcept {
     int from = from_[i + R - 1], to = to_[i];
@@ -313,7 +318,8 @@ class Tile {
     float* o = out + i * width_;
     for (int r = 0; r < R; ++r) {
       const int until = to_[i + r] < from ? to_[i + r] : from;
-      if (from_[i + r] < until) add_values<V, 1, N>(p + r * kPageTokens, page, lane, from_[i + r], until, o + r * width_);
+      if (from_[i + r] < until)
+        add_values<V, 1, N>(p + r * kPageTokens, page, lane, from_[i + r], until, o + r * width_);
     }
     if (from < to) add_values<V, R, N>(p, page, lane, from, to, o);
     for (int r = 0; r < R; ++r)
@@ -416,11 +422,15 @@ void attention(const Attention& op, const KernelArgs& a) noexcept {
 constexpr Isa kIsa = Isa::RLX_ISA_LEVEL;
 constexpr Kernel kTable[] = {
 #if !defined(RLX_ISA_avx512_bf16)  // that level differs from avx512 in bf16 alone
-    kernel<Attention, attention<DType::f32>>(RLX_ROW_NAME("attention_f32"), kIsa, accepts_attention_f32, attention_scratch),
-    kernel<Attention, attention<DType::f16>>(RLX_ROW_NAME("attention_f16"), kIsa, accepts_attention_f16, attention_scratch),
-    kernel<Attention, attention<DType::q8_0>>(RLX_ROW_NAME("attention_q8_0"), kIsa, accepts_attention_q8_0, attention_scratch),
+    kernel<Attention, attention<DType::f32>>(RLX_ROW_NAME("attention_f32"), kIsa,
+        accepts_attention_f32, attention_scratch),
+    kernel<Attention, attention<DType::f16>>(RLX_ROW_NAME("attention_f16"), kIsa,
+        accepts_attention_f16, attention_scratch),
+    kernel<Attention, attention<DType::q8_0>>(RLX_ROW_NAME("attention_q8_0"), kIsa,
+        accepts_attention_q8_0, attention_scratch),
 #endif
-    kernel<Attention, attention<DType::bf16>>(RLX_ROW_NAME("attention_bf16"), kIsa, accepts_attention_bf16, attention_scratch),
+    kernel<Attention, attention<DType::bf16>>(RLX_ROW_NAME("attention_bf16"), kIsa,
+        accepts_attention_bf16, attention_scratch),
 };
 
 }  // namespace

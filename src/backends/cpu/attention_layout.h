@@ -8,13 +8,15 @@ namespace {
 
 constexpr int kSplitTokens = 128;  // a split has its own running maximum; two pages
 constexpr int kTileRows = 64;      // query rows (tokens x heads of a KV head) that share one pass over K and V
-constexpr int kSplitModeTokens = 8;                         // up to so many rows the splits are dealt to the threads one by one
+// up to so many rows the splits are dealt to the threads one by one
+constexpr int kSplitModeTokens = 8;
 constexpr std::int64_t kMaxPartialBytes = std::int64_t{64} << 20;  // of their partial results
 
 // Query heads of a tile: a group of more than kTileRows heads is cut.
 constexpr std::int64_t tile_heads(std::int64_t group) { return group < kTileRows ? group : kTileRows; }
 
-// Floats of a worker: q, split result, running result (a row each of kv_width), scores, widened K and V of a page, scales of V.
+// Floats of a worker: q, split result, running result (a row each of kv_width), scores, widened K
+// and V of a page, scales of V.
 constexpr std::int64_t attention_worker_floats(std::int64_t head_dim) {
   const std::int64_t width = kv_width(head_dim);
   return 3 * kTileRows * width + kTileRows * kPageTokens + kPageTokens * head_dim + kPageTokens * width +

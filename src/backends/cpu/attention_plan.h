@@ -1,5 +1,6 @@
-// How the work of attention is cut and dealt. A job is a tile of rows of one sequence with one KV head; it runs over the splits
-// that its rows see. Nothing here changes a result, only who computes it.
+// How the work of attention is cut and dealt. A job is a tile of rows of one sequence with one KV
+// head; it runs over the splits that its rows see. Nothing here changes a result, only who computes
+// it.
 #pragma once
 
 #include "backends/cpu/attention_layout.h"
@@ -17,7 +18,8 @@ struct Job {
   std::int64_t rows() const noexcept { return tokens * heads; }
 };
 
-// Rows are jobs of whole sequences for long work (a job takes all its splits in turn), or the single splits for a few rows.
+// Rows are jobs of whole sequences for long work (a job takes all its splits in turn), or the
+// single splits for a few rows.
 class Plan {
  public:
   Plan(const Attention& op, const KernelArgs& a) noexcept

@@ -1,6 +1,7 @@
-// The inner loops of attention: scores of a few query rows with panels of 16 keys, and their weighted sums of values. Every output has
-// one accumulator that runs over the lanes (scores) or the tokens (values) in increasing order, so the size of the
-// tile, and with it prefill or decode, changes no bit.
+// The inner loops of attention: scores of a few query rows with panels of 16 keys, and their
+// weighted sums of values. Every output has one accumulator that runs over the lanes (scores) or
+// the tokens (values) in increasing order, so the size of the tile, and with it prefill or decode,
+// changes no bit.
 #pragma once
 
 #include <utility>
@@ -17,7 +18,8 @@ constexpr bool kPairs = true;   // vdpbf16ps: products of bf16 pairs, for a bf16
 constexpr bool kPairs = false;
 #endif
 
-// Rows at once and vectors beside each other, as the registers allow: accumulators, one vector of K or V, one broadcast.
+// Rows at once and vectors beside each other, as the registers allow: accumulators, one vector of K
+// or V, one broadcast.
 #if defined(RLX_WIDE)
 constexpr int kRows = 6, kRowsQ8 = 6;
 constexpr int vectors_at_once(int rows) { return rows <= 2 ? 4 : 2; }
@@ -44,13 +46,14 @@ struct Page {
   const std::byte *k, *v;
   const float* v_scales;  ///< [64][head_dim / 32], q8_0 only
   std::int64_t head_dim, width, panel_bytes;
-  // From this page to the sequence's next one, 0 when there is none. Pages lie anywhere, so the hardware does not foresee
-  // the next, and without prefetch reading and arithmetic take turns.
+  // From this page to the sequence's next one, 0 when there is none. Pages lie anywhere, so the
+  // hardware does not foresee the next, and without prefetch reading and arithmetic take turns.
   std::int64_t next_k, next_v;
 };
 RLX_SIMD void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 
-/// A query row in scratch: f32 (rounded to bf16 for that cache), or pairs of bf16, or int8 with scales; `width` floats apart.
+/// A query row in scratch: f32 (rounded to bf16 for that cache), or pairs of bf16, or int8 with
+/// scales; `width` floats apart.
 struct QuantizedRow {
   const signed char* q;
   const float* d;
@@ -102,7 +105,8 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
       });
 #if defined(RLX_ISA_avx512_bf16)
       unroll<R>([&](auto r) RLX_INLINE {
-        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(reinterpret_cast<const int*>(q + r * width)[i / 2]));
+        const int two = reinterpret_cast<const int*>(q + r * width)[i / 2];
+        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
         unroll<N>([&](auto n) RLX_INLINE {
           acc[r][n].v = _mm512_dpbf16_ps(acc[r][n].v, reinterpret_cast<__m512bh>(pair[n].v), x);
         });
@@ -163,10 +167,12 @@ void add_values(const float* p, const Page& page, std::int64_t lane, int from, i
       __m512i values[N];
       unroll<N>([&](auto n) RLX_INLINE {
         prefetch(page.v + (pair * width + lane + n * 16) * 4 + page.next_v);
-        values[n] = _mm512_and_si512(_mm512_loadu_si512(v + pair * width + n * 16), _mm512_set1_epi32(static_cast<int>(keep)));
+        values[n] = _mm512_and_si512(_mm512_loadu_si512(v + pair * width + n * 16),
+            _mm512_set1_epi32(static_cast<int>(keep)));
       });
       unroll<R>([&](auto r) RLX_INLINE {
-        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(reinterpret_cast<const int*>(p + r * kPageTokens)[pair]));
+        const int two = reinterpret_cast<const int*>(p + r * kPageTokens)[pair];
+        const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
         unroll<N>([&](auto n) RLX_INLINE {
           acc[r][n].v = _mm512_dpbf16_ps(acc[r][n].v, reinterpret_cast<__m512bh>(values[n]), x);
         });
@@ -232,7 +238,8 @@ void widen_values(const Page& page, int from, int to, float* out) noexcept {
         const i32x16 pair = load_i32(page.v + (t / 2 * page.width + i) * 4);
         v = as_f32(t % 2 == 0 ? shl<16>(pair) : pair & set1_i32(static_cast<int>(0xffff0000u)));
       } else {
-        v = to_f32(load_s8(page.v + t * page.head_dim + i)) * set1(page.v_scales[t * (page.head_dim / kKvGroup) + i / kKvGroup]);
+        const float d = page.v_scales[t * (page.head_dim / kKvGroup) + i / kKvGroup];
+        v = to_f32(load_s8(page.v + t * page.head_dim + i)) * set1(d);
       }
       store(out + t * page.width + i, v);
     }

@@ -1,5 +1,5 @@
-// Element-wise ops. Operands that lie in one piece run flat, sixteen elements at a time; other strides and broadcasts take a path that finds each
-// row of the result.
+// Element-wise ops. Operands that lie in one piece run flat, sixteen elements at a time; other
+// strides and broadcasts take a path that finds each row of the result.
 #include "backends/cpu/elementwise.h"
 
 #include "backends/cpu/simd.h"
@@ -25,7 +25,8 @@ RLX_SIMD void map(const KernelArgs& a, F f) {
   const TensorView &x = a.in[0], &y = a.out[0];
   if (contiguous(x, 4) && contiguous(y, 4)) {
     const Range mine = part(a, elements(x), 16);
-    map_run(static_cast<const float*>(x.data) + mine.begin, static_cast<float*>(y.data) + mine.begin, mine.end - mine.begin, f);
+    map_run(static_cast<const float*>(x.data) + mine.begin,
+        static_cast<float*>(y.data) + mine.begin, mine.end - mine.begin, f);
     return;
   }
   const Rows from(x), to(y);
@@ -64,7 +65,9 @@ RLX_SIMD void zip_run(const float* x, const float* z, float* y, std::int64_t n, 
   const f32x16 same = set1(*z);
   for (; i + 16 <= n; i += 16) store(y + i, f(load(x + i), S == Second::scalar ? same : load(z + i)));
   const int tail = static_cast<int>(n - i);
-  if (tail > 0) store_partial(y + i, f(load_partial(x + i, tail), S == Second::scalar ? same : load_partial(z + i, tail)), tail);
+  if (tail == 0) return;
+  const f32x16 second = S == Second::scalar ? same : load_partial(z + i, tail);
+  store_partial(y + i, f(load_partial(x + i, tail), second), tail);
 }
 
 // Stride in bytes of an operand along an axis of the result; 0 where it repeats.
@@ -73,7 +76,8 @@ std::int64_t stride_along(const TensorView& v, int axis, int result_rank) {
   return own < 0 || v.dims[own] == 1 ? 0 : v.strides[own];
 }
 
-// Any strides and broadcasts: per row of the result, lane by lane where an operand's last axis neither repeats nor is contiguous.
+// Any strides and broadcasts: per row of the result, lane by lane where an operand's last axis
+// neither repeats nor is contiguous.
 template <typename F>
 RLX_SIMD void zip_general(const KernelArgs& a, F f) {
   const TensorView &x = a.in[0], &z = a.in[1], &y = a.out[0];
@@ -115,7 +119,8 @@ RLX_SIMD void zip(const KernelArgs& a, F f) {
     z = other;
   }
   const std::int64_t nz = elements(*z);
-  if (n == 0 || elements(*x) != n || !contiguous(*x, 4) || !contiguous(*z, 4) || !contiguous(y, 4) || (nz != n && nz != 1))
+  if (n == 0 || elements(*x) != n || !contiguous(*x, 4) || !contiguous(*z, 4) ||
+      !contiguous(y, 4) || (nz != n && nz != 1))
     return zip_general(a, f);
   const Range mine = part(a, n, 16);
   const auto *px = static_cast<const float*>(x->data) + mine.begin, *pz = static_cast<const float*>(z->data);
@@ -135,7 +140,10 @@ void mul(const Mul&, const KernelArgs& a) noexcept {
 }
 
 RLX_SIMD f32x16 load_as(DType d, const void* p, std::int64_t i, int n) {
-  if (d == DType::f32) return n == 16 ? load(static_cast<const float*>(p) + i) : load_partial(static_cast<const float*>(p) + i, n);
+  if (d == DType::f32) {
+    const auto* f = static_cast<const float*>(p) + i;
+    return n == 16 ? load(f) : load_partial(f, n);
+  }
   const auto* h = static_cast<const std::uint16_t*>(p) + i;
   if (d == DType::f16) return n == 16 ? load_f16(h) : load_f16_partial(h, n);
   return n == 16 ? load_bf16(h) : load_bf16_partial(h, n);

@@ -30,12 +30,14 @@ void select_rows(const SelectRows&, const KernelArgs& a) noexcept {
   const std::int64_t bytes = x.dtype == DType::xq8 ? n / 32 * 44 : n * 4;
   const std::int64_t end = rows * (a.thread + 1) / a.threads;
   for (std::int64_t r = rows * a.thread / a.threads; r < end; ++r)
-    std::memcpy(y.row<std::byte>(r), x.row<const std::byte>(index.as<const std::int32_t>()[r]), static_cast<std::size_t>(bytes));
+    std::memcpy(y.row<std::byte>(r), x.row<const std::byte>(index.as<const std::int32_t>()[r]),
+        static_cast<std::size_t>(bytes));
 }
 
 bool plain(const Shape& s) { return s.kind == ShapeKind::tensor && s.layout == Layout::plain; }
 bool accepts_embedding(const KernelQuery& q) {
-  return plain(q.in[0]) && decoder(q.in[0].dtype) != nullptr && q.in[1].dtype == DType::i32 && q.out[0].dtype == DType::f32;
+  return plain(q.in[0]) && decoder(q.in[0].dtype) != nullptr && q.in[1].dtype == DType::i32 &&
+      q.out[0].dtype == DType::f32;
 }
 bool accepts_select_rows(const KernelQuery& q) {
   const DType d = q.in[0].dtype;

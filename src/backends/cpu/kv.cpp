@@ -78,7 +78,8 @@ float load_q8(const KvPage& page, std::int64_t token, std::int64_t lane, bool ke
   const std::byte* base = key ? page.k : page.v;
   const std::int64_t g = lane / kKvGroup;
   const std::int64_t scale = key ? k_scale_offset(page.head_dim, token, g) : v_scale_offset(page.head_dim, token, g);
-  const std::int64_t at = key ? k_offset(page.dtype, page.head_dim, token, lane) : v_offset(page.dtype, page.head_dim, token, lane);
+  const std::int64_t at = key ? k_offset(page.dtype, page.head_dim, token, lane)
+      : v_offset(page.dtype, page.head_dim, token, lane);
   return static_cast<float>(static_cast<std::int8_t>(base[at])) * f16_to_f32(load16(base + scale));
 }
 
@@ -93,8 +94,8 @@ bool kv_supported(DType dtype, std::int64_t head_dim) {
 KvPageBytes kv_page_bytes(DType dtype, std::int64_t head_dim) {
   if (!kv_supported(dtype, head_dim))
     fail(ErrorCode::unsupported,
-         "KV cache of dtype {} with head size {}: expected f32, f16 or bf16 with a multiple of 8, or q8_0 with a multiple of 32, "
-         "at most 512",
+         "KV cache of dtype {} with head size {}: expected f32, f16 or bf16 with a multiple of 8, "
+         "or q8_0 with a multiple of 32, at most 512",
          name(dtype), head_dim);
   return {k_head_bytes(dtype, head_dim), v_head_bytes(dtype, head_dim)};
 }
@@ -122,8 +123,10 @@ void kv_load_rows(const KvPage& page, std::int64_t first, std::int64_t count, fl
   for (std::int64_t t = 0; t < count; ++t)
     for (std::int64_t i = 0; i < page.head_dim; ++i) {
       const std::int64_t token = first + t, at = t * page.head_dim + i;
-      k[at] = q8 ? load_q8(page, token, i, true) : load_float(page.dtype, page.k + k_offset(page.dtype, page.head_dim, token, i));
-      v[at] = q8 ? load_q8(page, token, i, false) : load_float(page.dtype, page.v + v_offset(page.dtype, page.head_dim, token, i));
+      const std::byte* key = page.k + k_offset(page.dtype, page.head_dim, token, i);
+      const std::byte* value = page.v + v_offset(page.dtype, page.head_dim, token, i);
+      k[at] = q8 ? load_q8(page, token, i, true) : load_float(page.dtype, key);
+      v[at] = q8 ? load_q8(page, token, i, false) : load_float(page.dtype, value);
     }
 }
 

@@ -14,8 +14,8 @@ struct KvPageBytes {
   std::int64_t k_head, v_head;  ///< multiples of 64
 };
 
-/// Whether the cache can hold heads of this size in this dtype: f32, f16, bf16 (head_dim a multiple of 8, at most 512) and q8_0
-/// (a multiple of 32, at most 512).
+/// Whether the cache can hold heads of this size in this dtype: f32, f16, bf16 (head_dim a multiple
+/// of 8, at most 512) and q8_0 (a multiple of 32, at most 512).
 bool kv_supported(DType dtype, std::int64_t head_dim);
 
 /// Error(unsupported) where kv_supported says no.
@@ -29,8 +29,9 @@ struct KvPage {
   std::byte* v;
 };
 
-/// Writes tokens first .. first + count - 1 of the page from f32 rows k, v: [count, head_dim]; first + count <= 64. Rounds to
-/// nearest even; q8_0: groups of 32 with d = max|x| / 127 as f16, a group with a non-finite value gets d = NaN.
+/// Writes tokens first .. first + count - 1 of the page from f32 rows k, v: [count, head_dim];
+/// first + count <= 64. Rounds to nearest even; q8_0: groups of 32 with d = max|x| / 127 as f16, a
+/// group with a non-finite value gets d = NaN.
 void kv_store_rows(const KvPage& page, std::int64_t first, std::int64_t count, const float* k, const float* v);
 
 /// The inverse: storing what was loaded gives the same bytes again.

@@ -1,8 +1,9 @@
-// Where a token's values lie inside a page of one KV head (kernels.md, 1.7 and 2.7). Included by the instruction-set units, so
-// everything here has internal linkage.
+// Where a token's values lie inside a page of one KV head (kernels.md, 1.7 and 2.7). Included by
+// the instruction-set units, so everything here has internal linkage.
 //   K, f32 and f16:  4 panels of 16 tokens, each [head_dim][16]
 //   K, bf16:         4 panels, each [head_dim / 2][16][2]: pairs of lanes side by side, as vdpbf16ps wants them
-//   K, q8_0:         4 panels, each f16 scale[head_dim / 32][16] (rounded up to 64 bytes), then i8 [head_dim / 4][16][4]
+//   K, q8_0:         4 panels, each f16 scale[head_dim / 32][16] (rounded up to 64 bytes), then
+//                    i8 [head_dim / 4][16][4]
 //   V, f32 and f16:  [64][width], width = head_dim rounded up to 16, so that vectors of 16 need no tail
 //   V, bf16:         [32][width][2]: pairs of tokens side by side
 //   V, q8_0:         i8 [64][head_dim], then f16 scale[64][head_dim / 32]
@@ -24,7 +25,9 @@ constexpr std::int64_t kv_width(std::int64_t head_dim) { return round_up(head_di
 constexpr std::int64_t kv_element(DType d) { return d == DType::f32 ? 4 : d == DType::q8_0 ? 1 : 2; }
 
 // Bytes of the scales of a q8_0 K panel.
-constexpr std::int64_t k_scale_bytes(std::int64_t head_dim) { return round_up(head_dim / kKvGroup * kPanelTokens * 2, 64); }
+constexpr std::int64_t k_scale_bytes(std::int64_t head_dim) {
+  return round_up(head_dim / kKvGroup * kPanelTokens * 2, 64);
+}
 
 constexpr std::int64_t k_panel_bytes(DType d, std::int64_t head_dim) {
   return head_dim * kPanelTokens * kv_element(d) + (d == DType::q8_0 ? k_scale_bytes(head_dim) : 0);

@@ -55,7 +55,8 @@ inline void write_key(DType d, std::byte* page, std::int64_t head_dim, std::int6
 }
 
 /// value: [head_dim]; page: v_head bytes. The lanes between head_dim and the width of a row become 0.
-inline void write_value(DType d, std::byte* page, std::int64_t head_dim, std::int64_t token, const float* value) noexcept {
+inline void write_value(DType d, std::byte* page, std::int64_t head_dim, std::int64_t token,
+    const float* value) noexcept {
   std::byte* const lane0 = page + v_offset(d, head_dim, token, 0);
   if (d == DType::q8_0) {
     for (std::int64_t i = 0; i < head_dim; i += kKvGroup) {

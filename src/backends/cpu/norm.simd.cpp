@@ -26,7 +26,8 @@ void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
   }
 }
 
-// x: [rows, n]; weight: [n]; y: xq8 [rows, n]. The groups' scales are written before 1/rms is known and multiplied at the end.
+// x: [rows, n]; weight: [n]; y: xq8 [rows, n]. The groups' scales are written before 1/rms is known
+// and multiplied at the end.
 void rms_norm_quantize(const RmsNormQuantize& op, const KernelArgs& a) noexcept {
   const Rows x(a.in[0]), y(a.out[0]);
   const auto* w = static_cast<const float*>(a.in[1].data);

@@ -1,5 +1,6 @@
-// The RMS norm of one run of values, used by the norm and by the fused RoPE. The sum of squares is one partial per 16 values (a
-// fixed tree of lanes), added in increasing order, so that its bits depend on the values alone.
+// The RMS norm of one run of values, used by the norm and by the fused RoPE. The sum of squares is
+// one partial per 16 values (a fixed tree of lanes), added in increasing order, so that its bits
+// depend on the values alone.
 #pragma once
 
 #include "backends/cpu/simd.h"
@@ -12,7 +13,8 @@ inline float inverse_rms(float squares, std::int64_t n, float eps) noexcept {
 }
 
 /// y = x / rms(x) * (w + weight_offset).   x, y, w: [n]; y may be x.
-inline void norm_run(const float* x, const float* w, float* y, std::int64_t n, float eps, float weight_offset) noexcept {
+inline void norm_run(const float* x, const float* w, float* y, std::int64_t n, float eps,
+    float weight_offset) noexcept {
   float squares = 0;
   std::int64_t i = 0;
   for (; i + 16 <= n; i += 16) {

@@ -31,7 +31,8 @@ void quantize_rows(const QuantizeRows&, const KernelArgs& a) noexcept {
 }
 
 constexpr Kernel kTable[] = {
-    kernel<QuantizeRows, quantize_rows>(RLX_ROW_NAME("quantize_rows_f32_xq8"), Isa::RLX_ISA_LEVEL, accepts_quantize_rows),
+    kernel<QuantizeRows, quantize_rows>(RLX_ROW_NAME("quantize_rows_f32_xq8"), Isa::RLX_ISA_LEVEL,
+        accepts_quantize_rows),
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 
-/// q = round-to-nearest-even(x * 127 / max|x|) of the 32 values a, b; returns d = max|x| / 127. A zero group gives 0 and q = 0, a
-/// group with a non-finite value NaN and q = 0.
+/// q = round-to-nearest-even(x * 127 / max|x|) of the 32 values a, b; returns d = max|x| / 127. A
+/// zero group gives 0 and q = 0, a group with a non-finite value NaN and q = 0.
 struct Group32 {
   i32x16 a, b;
   float d;

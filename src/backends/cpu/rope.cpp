@@ -14,7 +14,8 @@ bool accepts_rope_append(const KernelQuery& q) {
   const Shape& cache = q.in[0];
   if (cache.kind != ShapeKind::kv || cache.layout != Layout::p16) return false;
   const auto head_dim = cache.dim(1).constant();
-  return head_dim && kv_supported(cache.dtype, *head_dim) && q.in[1].dtype == DType::f32 && q.in[2].dtype == DType::f32 &&
+  return head_dim && kv_supported(cache.dtype, *head_dim) && q.in[1].dtype == DType::f32 &&
+      q.in[2].dtype == DType::f32 &&
          q.in[3].dtype == DType::f32;
 }
 

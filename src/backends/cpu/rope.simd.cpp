@@ -1,4 +1,5 @@
-// Rotary positions (https://arxiv.org/abs/2104.09864), and in one pass over the rows the norm per head of q and k, RoPE and append.
+// Rotary positions (https://arxiv.org/abs/2104.09864), and in one pass over the rows the norm per
+// head of q and k, RoPE and append.
 #include "backends/cpu/rope.h"
 
 #include "backends/cpu/kv_write.h"
@@ -15,8 +16,9 @@ struct SinCos {
   double sin, cos;
 };
 
-// In double, so that an angle of 1e6 keeps its last bit in f32: reduced by multiples of pi/2 whose first part has 33 bits (exact
-// products below 2^20), then Taylor polynomials on |r| <= pi/4 with errors below 1e-10.
+// In double, so that an angle of 1e6 keeps its last bit in f32: reduced by multiples of pi/2 whose
+// first part has 33 bits (exact products below 2^20), then Taylor polynomials on |r| <= pi/4 with
+// errors below 1e-10.
 SinCos sin_cos(double angle) noexcept {
   if (!(__builtin_fabs(angle) < 1.6e6)) return {__builtin_sin(angle), __builtin_cos(angle)};
   const double n = __builtin_nearbyint(angle * 0.63661977236758138);
@@ -24,7 +26,8 @@ SinCos sin_cos(double angle) noexcept {
   const double s =
       r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
   const double c =
-      1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600))))));
+      1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 +
+               z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600))))));
   switch (static_cast<int>(n) & 3) {
     case 0: return {s, c};
     case 1: return {c, -s};
@@ -33,8 +36,8 @@ SinCos sin_cos(double angle) noexcept {
   }
 }
 
-// cos and sin (times the magnitude) of one row, shared by its heads. half: rotary_dim / 2 values; adjacent: each twice, the sine of the
-// even lane negated.
+// cos and sin (times the magnitude) of one row, shared by its heads. half: rotary_dim / 2 values;
+// adjacent: each twice, the sine of the even lane negated.
 struct Rotation {
   float *cos, *sin;
   std::int64_t rotary_dim;
@@ -42,7 +45,8 @@ struct Rotation {
 
   template <typename Op>
   Rotation(const Op& op, std::byte* scratch)
-      : cos(reinterpret_cast<float*>(scratch)), sin(cos + round_up(op.rotary_dim + 16, 16)), rotary_dim(op.rotary_dim), style(op.style) {}
+      : cos(reinterpret_cast<float*>(scratch)), sin(cos + round_up(op.rotary_dim + 16, 16)),
+          rotary_dim(op.rotary_dim), style(op.style) {}
 
   void set(std::int32_t position, const float* inv_freq, float magnitude) noexcept {
     for (std::int64_t i = 0; i < rotary_dim / 2; ++i) {
@@ -124,8 +128,9 @@ void rope(const Rope& op, const KernelArgs& a) noexcept {
   }
 }
 
-// q, q': f32 [rows, heads * head_dim]; k, v: f32 [rows, kv_heads * head_dim]. Threads share the heads of all rows, so that a single
-// row is divided too: first a row's query heads, then its key heads, each with the value of its number.
+// q, q': f32 [rows, heads * head_dim]; k, v: f32 [rows, kv_heads * head_dim]. Threads share the
+// heads of all rows, so that a single row is divided too: first a row's query heads, then its key
+// heads, each with the value of its number.
 void rope_append(const RopeAppend& op, const KernelArgs& a) noexcept {
   const TensorView &cache = a.in[0], &q = a.in[1], &k = a.in[2], &v = a.in[3], &y = a.out[0];
   RowPlaces places(a.in[4], a.in[5], a.in[6], a.in[7]);
@@ -161,7 +166,8 @@ void rope_append(const RopeAppend& op, const KernelArgs& a) noexcept {
 
 constexpr Kernel kTable[] = {
     kernel<Rope, rope>(RLX_ROW_NAME("rope_f32"), Isa::RLX_ISA_LEVEL, accepts_rope, rope_scratch),
-    kernel<RopeAppend, rope_append>(RLX_ROW_NAME("rope_append"), Isa::RLX_ISA_LEVEL, accepts_rope_append, rope_append_scratch),
+    kernel<RopeAppend, rope_append>(RLX_ROW_NAME("rope_append"), Isa::RLX_ISA_LEVEL,
+        accepts_rope_append, rope_append_scratch),
 };
 
 }  // namespace

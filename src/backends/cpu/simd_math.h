@@ -1,5 +1,6 @@
-// exp, tanh, erf and the activation functions on sixteen lanes. Errors: at most 4 units in the last place (quality.md, 4.3). NaN gives
-// NaN; exp overflows to infinity and underflows through the denormals to 0. Polynomials are minimax fits of this project.
+// exp, tanh, erf and the activation functions on sixteen lanes. Errors: at most 4 units in the last
+// place (quality.md, 4.3). NaN gives NaN; exp overflows to infinity and underflows through the
+// denormals to 0. Polynomials are minimax fits of this project.
 #pragma once
 
 #include "backends/cpu/simd.h"

@@ -1,5 +1,5 @@
-// How the instruction-set units divide their work between threads and find the rows of a view. In the namespace of the level,
-// as all that these units include.
+// How the instruction-set units divide their work between threads and find the rows of a view. In
+// the namespace of the level, as all that these units include.
 #pragma once
 
 #include <cstdint>
