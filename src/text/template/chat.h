@@ -1,7 +1,7 @@
 // The chat template of a model: what a conversation looks like to it.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -49,9 +49,9 @@ class ChatTemplate {
   /// another (C08).
   bool starts_with_bos(std::string_view text) const;
 
-  const std::string& source() const { return state_->source; }
-  const std::string& bos() const { return state_->bos; }
-  const std::string& eos() const { return state_->eos; }
+  const std::string& source() const;
+  const std::string& bos() const;
+  const std::string& eos() const;
 
  private:
   struct State;

@@ -71,6 +71,12 @@ Value Value::tuple(Items items, Budget* budget) {
   return v;
 }
 
+Value Value::group(Items items, Budget* budget) {
+  Value v;
+  v.data_ = Tuple{make_sequence(std::move(items), budget), 1};
+  return v;
+}
+
 std::string Value::type_name() const {
   switch (kind()) {
     case Kind::undefined: return "Undefined";

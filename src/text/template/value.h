@@ -90,6 +90,9 @@ class Value {
 
   static Value list(Items items, Budget* budget);
   static Value tuple(Items items, Budget* budget);
+  /// A pair (grouper, list) whose parts have these names too.
+  static Value group(Items items, Budget* budget);
+  bool is_group() const { return is(Kind::tuple) && std::get<Tuple>(data_).second != 0; }
 
   Kind kind() const { return static_cast<Kind>(kKinds[data_.index()]); }
   bool is(Kind k) const { return kind() == k; }
@@ -147,7 +150,7 @@ class Generator {
 
 /// Macros, methods, functions, namespaces and loops. Those that can hold later values are owned by the Evaluator and
 /// live as long as it does, so that a namespace that contains itself is no leak.
-class Object {
+class Object : public std::enable_shared_from_this<Object> {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
