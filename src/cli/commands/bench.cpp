@@ -1,0 +1,164 @@
+// rlx bench: speed, with the flags, tests and keys of llama-bench.
+
+#include "base/error.h"
+#include "cli/bench_report.h"
+#include "cli/bench_values.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/session_flags.h"
+#include "runtime/bench_model.h"
+
+namespace rlx::cli {
+namespace {
+
+constexpr IntegerRange kTokens{0, 1 << 24};
+constexpr const char* kDefaultPrompt = "512";
+constexpr const char* kDefaultTokens = "128";
+
+struct Flags {
+  std::vector<std::string> models, random, prompts, tokens, depths, threads, ubatch;
+  std::vector<std::string> pair_values;
+  std::optional<std::string> type, output;
+  std::optional<std::int64_t> repetitions, layers, sequences;
+  bool profile = false, no_warmup = false;
+  SessionFlags session;
+};
+
+/// -pg takes pairs "512,128", so its comma list comes in twos.
+std::vector<BenchTest> pair_tests(const Flags& f) {
+  if (f.pair_values.size() % 2 != 0) fail(ErrorCode::usage, "-pg: expected pairs PROMPT,TOKENS, found {} values", f.pair_values.size());
+  std::vector<BenchTest> tests;
+  for (std::size_t i = 0; i < f.pair_values.size(); i += 2) {
+    const std::int64_t p = parse_integer("-pg", f.pair_values[i], {1, kTokens.most}), n = parse_integer("-pg", f.pair_values[i + 1], {1, kTokens.most});
+    tests.push_back({p, n, 0, 1});
+  }
+  return tests;
+}
+
+std::vector<std::int64_t> values(std::string_view flag, const std::vector<std::string>& given, std::string_view otherwise) {
+  return bench_values(flag, given.empty() ? std::vector<std::string>{std::string(otherwise)} : given, kTokens);
+}
+
+/// As llama-bench orders them: by depth, prompts, then generation, then both together.
+std::vector<BenchTest> tests_of(const Flags& f) {
+  const bool only_pairs = !f.pair_values.empty() && f.prompts.empty() && f.tokens.empty();
+  const std::int64_t sequences = f.sequences.value_or(1);
+  std::vector<BenchTest> tests;
+  for (const std::int64_t depth : values("-d", f.depths, "0")) {
+    for (const std::int64_t p : values("-p", f.prompts, only_pairs || sequences > 1 ? "0" : kDefaultPrompt))
+      if (p > 0) tests.push_back({p, 0, depth, 1});
+    for (const std::int64_t n : values("-n", f.tokens, only_pairs ? "0" : kDefaultTokens))
+      if (n > 0) tests.push_back({0, n, depth, sequences});
+    for (BenchTest t : pair_tests(f)) {
+      t.depth = depth;
+      tests.push_back(t);
+    }
+  }
+  if (tests.empty()) fail(ErrorCode::usage, "rlx bench: no test: expected -p, -n or -pg above 0");
+  return tests;
+}
+
+BenchFormat format_of(const Flags& f) {
+  const std::string text = f.output.value_or("md");
+  if (text == "md") return BenchFormat::md;
+  if (text == "json") return BenchFormat::json;
+  if (text == "jsonl") return BenchFormat::jsonl;
+  if (text == "csv") return BenchFormat::csv;
+  fail(ErrorCode::usage, "-o: expected md, json, jsonl or csv, found \"{}\"", text);
+}
+
+struct Source {
+  std::string name;
+  bool random = false;
+};
+
+std::vector<Source> sources(const Flags& f) {
+  std::vector<Source> all;
+  for (const std::string& m : f.models) all.push_back({m, false});
+  for (const std::string& r : f.random) all.push_back({r, true});
+  if (all.empty()) fail(ErrorCode::usage, "rlx bench: expected -m MODEL or --random NAME; see `rlx bench --help`");
+  if (f.type && f.random.empty()) fail(ErrorCode::usage, "--type is for --random");
+  return all;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Flags& f) : f_(f), tests_(tests_of(f)), report_(format_of(f)) {}
+
+  int run() {
+    const std::vector<Source> all = sources(f_);
+    std::vector<std::int64_t> threads{0}, chunks{512};
+    if (!f_.threads.empty()) threads = bench_values("-t", f_.threads, kThreadRange);
+    if (!f_.ubatch.empty()) chunks = bench_values("-ub", f_.ubatch, {1, 1 << 16});
+    const InterruptScope scope;
+    for (const Source& source : all)
+      for (const std::int64_t chunk : chunks)
+        for (const std::int64_t t : threads)
+          if (!InterruptScope::interrupted()) measure(source, t, chunk);
+    report_.finish();
+    return InterruptScope::interrupted() ? kExitInterrupted : 0;
+  }
+
+ private:
+  void measure(const Source& source, std::int64_t threads, std::int64_t chunk) {
+    DecoderOptions options = f_.session.options();
+    options.threads = static_cast<int>(threads);
+    options.chunk = chunk;
+    options.context = needed_context(tests_);
+    options.sequences = f_.sequences.value_or(1);
+    BuildOptions build;
+    build.context = options.context;
+    LoadedModel model = source.random ? random_model(source.name, f_.type.value_or("q8_0"), f_.layers.value_or(0)) : load_model(source.name, build);
+    Decoder decoder(std::move(model), options);
+    BenchOptions bench_options;
+    bench_options.repetitions = f_.repetitions.value_or(5);
+    bench_options.warm_up = !f_.no_warmup;
+    bench_options.cancelled = InterruptScope::interrupted;
+    for (const BenchTest& test : tests_) {
+      if (InterruptScope::interrupted()) return;
+      decoder.set_profile(f_.profile);
+      BenchResult result = bench(decoder, test, bench_options);
+      if (result.seconds.empty() || InterruptScope::interrupted()) return;
+      report_.add(decoder, result, f_.profile ? decoder.profile() : std::vector<Decoder::KernelTime>{});
+    }
+  }
+
+  const Flags& f_;
+  std::vector<BenchTest> tests_;
+  BenchReport report_;
+};
+
+Job declare(Arguments& a) {
+  const auto f = std::make_shared<Flags>();
+  a.texts("-m,--model", f->models, "GGUF files or model folders");
+  a.texts("--random", f->random, fmt::format("Models with random weights: {}", fmt::join(random_model_names(), ", ")));
+  a.text("--type", f->type, "Type of the random weights [q8_0]");
+  a.integer("--layers", f->layers, {1, 1024}, "Layers of the random models [their own]");
+  a.texts("-p,--n-prompt", f->prompts, "Prompt tokens: values, first-last+step or first-last*factor [512]");
+  a.texts("-n,--n-gen", f->tokens, "Generated tokens [128]");
+  a.texts("-pg", f->pair_values, "Prompt and generated tokens in one test, as 512,128");
+  a.texts("-d,--n-depth", f->depths, "Tokens that the cache holds before [0]");
+  a.texts("-t,--threads", f->threads, "Threads [RLX_THREADS, else the physical cores]");
+  a.texts("-ub,--ubatch-size", f->ubatch, "Rows of a prompt that one step takes at most [512]");
+  a.integer("-r,--repetitions", f->repetitions, {1, 100000}, "Repetitions of each test [5]");
+  a.integer("--sequences", f->sequences, {1, 1024}, "Sequences that generate together [1]");
+  a.text("-o,--output", f->output, "md, json, jsonl or csv [md]");
+  a.flag("--profile", f->profile, "Time by kernel: in JSON as \"kernels\", else on stderr");
+  a.flag("--no-warmup", f->no_warmup, "Leave the first, unmeasured run out");
+  a.text("--activations", f->session.activations, "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
+  a.text("--kv", f->session.kv, "Type of the KV cache: f32, f16, bf16 or q8 [by processor]");
+  a.flag("--fast", f->session.fast, "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors without AMX");
+  a.text("--device", f->session.device, "cpu or reference [cpu]");
+  return [f] { return Bench(*f).run(); };
+}
+
+}  // namespace
+
+const Command kBench = {"bench", "Speed of prompts and of decoding",
+                        "  rlx bench -m model.gguf -p 512 -n 128 -t 2\n"
+                        "  rlx bench -m model.gguf -p 128-512*2 -n 0 -o json\n"
+                        "  rlx bench --random llama-1b --type q4_K -p 64 -n 16 -r 3 --profile\n",
+                        declare};
+
+}  // namespace rlx::cli

@@ -1,0 +1,159 @@
+// rlx inspect: a model's summary, its stages in the compiler, its kernels.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/inspect_json.h"
+#include "cli/output.h"
+#include "cli/session_flags.h"
+#include "compiler/pipeline.h"
+#include "ir/print.h"
+#include "runtime/backends.h"
+#include "runtime/executor.h"
+
+namespace rlx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Flags {
+  std::string model;
+  std::optional<std::string> stage, format, symbols, output;
+  bool dispatch = false, json = false, no_passes = false;
+  SessionFlags session;
+};
+
+/// "rows=1,out_rows=1". Errors (usage).
+DimBinding parse_symbols(const std::string& text) {
+  DimBinding binding;
+  for (const std::string& part : split_list(text)) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos || equals == 0) fail(ErrorCode::usage, "--symbols: expected NAME=SIZE with commas between, found \"{}\"", part);
+    const std::string symbol = part.substr(0, equals);
+    const std::int64_t size = parse_integer("--symbols " + symbol, part.substr(equals + 1), {0, 1 << 24});
+    try {
+      binding.set(Symbol::named(symbol), size);
+    } catch (const Error& e) {
+      fail(ErrorCode::usage, "--symbols: {}", e.what());
+    }
+  }
+  return binding;
+}
+
+void check(const Flags& f) {
+  const std::string stage = f.stage.value_or("hir"), format = f.format.value_or("text");
+  if (stage != "hir" && stage != "mir" && stage != "lir") fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
+  if (format == "svg" || format == "html") fail(ErrorCode::usage, "--format {}: not available yet; expected text or json", format);
+  if (format != "text" && format != "json") fail(ErrorCode::usage, "--format: expected text or json, found \"{}\"", format);
+  if (f.dispatch && f.stage) fail(ErrorCode::usage, "rlx inspect: expected one of --stage and --dispatch, found both");
+  if (f.no_passes && stage != "mir") fail(ErrorCode::usage, "--no-passes is for --stage mir, found {}", f.stage ? "--stage " + stage : "no --stage");
+  if (f.symbols && !f.stage) fail(ErrorCode::usage, "--symbols needs --stage");
+}
+
+ordered_json summary(const LoadedModel& m) {
+  const ModelInfo& i = m.model.info;
+  return {{"name", i.name},
+          {"architecture", i.architecture},
+          {"layers", i.layers},
+          {"hidden", i.hidden},
+          {"inner", m.config.inner},
+          {"heads", i.heads},
+          {"kv_heads", i.kv_heads},
+          {"head_dim", i.head_dim},
+          {"vocab", i.vocab},
+          {"context", i.context},
+          {"parameters", i.parameters},
+          {"weight_bytes", i.weight_bytes},
+          {"weights_by_type", weight_types(m)},
+          {"chat_template", !m.chat_template.empty()},
+          {"unused_tensors", m.model.unused}};
+}
+
+std::string summary_text(const ordered_json& s) {
+  std::string text;
+  for (const auto& [key, value] : s.items()) {
+    const std::string shown = value.is_string() ? one_line(value.get<std::string>()) : one_line(json_text(value));
+    text += fmt::format("{:<16} {}\n", key, shown);
+  }
+  return text;
+}
+
+/// LIR is placed for upper sizes, so every symbol has one.
+std::string lir(const Graph& hir, const CompileOptions& options, const Backend& backend, const DimBinding& sizes, bool json,
+                const SpecializeOptions& place) {
+  const CompileResult compiled = compile(hir, options, backend);
+  DimBinding upper = StepSizes{1, 1, 1}.binding();
+  for (const auto& [symbol, size] : sizes.sizes()) upper.set(symbol, size);
+  const Plan plan = specialize(*compiled.program, upper, place);
+  return json ? json_text(program_json(*compiled.program, plan), 1) + "\n" : plan.text(*compiled.program);
+}
+
+std::string stage_text(const Flags& f, const LoadedModel& model, const DecoderOptions& options) {
+  const Backend& backend = find_backend(options.device);
+  const DimBinding sizes = parse_symbols(f.symbols.value_or("rows=1,out_rows=1"));
+  const bool json = f.json || f.format == "json";
+  const Graph& hir = model.model.graph;
+  if (f.stage == "lir") {
+    const std::int64_t context = options.context > 0 ? options.context : model.model.info.context;
+    return lir(hir, options.compile, backend, sizes, json, {std::max(options.threads, 1), context});
+  }
+  Graph graph = hir;
+  if (f.stage == "mir" && f.no_passes) {
+    const std::string only[] = {"expand_blocks"};  // lowering alone
+    run_passes(graph, only, {options.compile, backend, nullptr});
+  } else if (f.stage == "mir") {
+    DispatchReport report;
+    std::vector<PassRun> runs;
+    graph = run_pipeline(hir, options.compile, backend, &runs, &report);
+  }
+  if (!sizes.empty()) graph = bind(graph, sizes);
+  return json ? json_text(graph_json(graph), 1) + "\n" : print(graph);
+}
+
+std::string content(const Flags& f) {
+  const DecoderOptions options = f.session.options();
+  BuildOptions build;
+  build.context = options.context;
+  const LoadedModel model = load_model(f.model, build);
+  if (f.dispatch) {
+    const DispatchReport report = compile(model.model.graph, options.compile, find_backend(options.device)).dispatch;
+    return f.json || f.format == "json" ? report.json() + "\n" : report.text();
+  }
+  if (f.stage) return stage_text(f, model, options);
+  const ordered_json s = summary(model);
+  return f.json || f.format == "json" ? json_text(s) + "\n" : summary_text(s);
+}
+
+int run(const Flags& f) {
+  check(f);
+  const std::string text = content(f);
+  if (f.output) write_file_atomic(*f.output, text);
+  else out().write(text);
+  return 0;
+}
+
+Job declare(Arguments& a) {
+  const auto f = std::make_shared<Flags>();
+  a.positional("MODEL", f->model, "GGUF file or model folder");
+  a.text("--stage", f->stage, "hir, mir (after the passes) or lir; without it a summary of the model");
+  a.text("--format", f->format, "text or json [text]");
+  a.text("--symbols", f->symbols, "Sizes of symbols; an empty text keeps them as they are [rows=1,out_rows=1]");
+  a.flag("--no-passes", f->no_passes, "With --stage mir: as lowered, before the passes");
+  a.flag("--dispatch", f->dispatch, "Which kernel each node gets, and why");
+  a.flag("--json", f->json, "The same as --format json");
+  a.text("-o,--output", f->output, "Write to this file");
+  f->session.declare(a);
+  return [f] { return run(*f); };
+}
+
+}  // namespace
+
+const Command kInspect = {"inspect", "A model's summary, stages and kernels",
+                          "  rlx inspect model.gguf\n"
+                          "  rlx inspect model.gguf --stage mir --symbols rows=1,out_rows=1\n"
+                          "  rlx inspect model.gguf --stage lir --symbols rows=512,out_rows=1 -o plan.txt\n"
+                          "  rlx inspect model.gguf --dispatch --json\n",
+                          declare};
+
+}  // namespace rlx::cli

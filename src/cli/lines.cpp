@@ -1,0 +1,31 @@
+#include "cli/lines.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "cli/output.h"
+
+namespace rlx::cli {
+
+using nlohmann::ordered_json;
+
+int answer_lines(const std::function<ordered_json(const ordered_json&)>& answer) {
+  std::ios::sync_with_stdio(false);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      const ordered_json value = ordered_json::parse(line, nullptr, false);
+      if (value.is_discarded()) fail(ErrorCode::invalid_argument, "expected a JSON value, found \"{}\"", line.substr(0, 60));
+      write_json(answer(value));
+      if (std::cin.rdbuf()->in_avail() <= 0) out().flush();  // somebody may wait for this answer before the next question
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("line {}: {}", number, e.what()));
+    }
+  }
+  return 0;
+}
+
+}  // namespace rlx::cli

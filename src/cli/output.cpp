@@ -1,0 +1,58 @@
+#include "cli/output.h"
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace rlx::cli {
+namespace {
+
+[[noreturn]] void failed() {
+  const int why = errno;
+  if (why == EPIPE) throw OutputClosed{};
+  fail(ErrorCode::io, "stdout: cannot be written: {}", std::strerror(why));
+}
+
+}  // namespace
+
+void Output::write(std::string_view text) {
+  if (!text.empty() && std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) failed();
+}
+
+void Output::flush() {
+  if (std::fflush(stdout) != 0) failed();
+}
+
+Output& out() {
+  static Output output;
+  return output;
+}
+
+void say(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void write_json(const nlohmann::ordered_json& json) {
+  out().write(json_text(json));
+  out().write("\n");
+}
+
+std::string one_line(std::string_view message) {
+  std::string text;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') text += "; ";
+    else if (byte < 0x20 || byte == 0x7f) text += fmt::format("\\x{:02x}", byte);
+    else text += c;
+  }
+  return text;
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,32 @@
+// Data on stdout, talk on stderr.
+#pragma once
+
+#include <cstdio>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace rlx::cli {
+
+/// Thrown when the reader of stdout has gone away (EPIPE): the program ends quietly.
+struct OutputClosed {};
+
+/// stdout. Errors: io when it cannot be written (disk full).
+class Output {
+ public:
+  void write(std::string_view text);
+  void flush();
+};
+Output& out();
+
+/// A line on stderr, without its end.
+void say(std::string_view line);
+
+/// JSON on one line, always valid UTF-8.
+std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
+void write_json(const nlohmann::ordered_json& json);
+
+/// Control characters of a message as \xNN, so that it stays one line and cannot steer a terminal.
+std::string one_line(std::string_view message);
+
+}  // namespace rlx::cli

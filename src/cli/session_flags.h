@@ -1,0 +1,33 @@
+// Flags that every command with a model takes (kernels.md, 2.8), and the sampling flags of run and chat.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/arguments.h"
+#include "runtime/decoder.h"
+#include "runtime/generate.h"
+
+namespace rlx::cli {
+
+struct SessionFlags {
+  std::optional<std::string> activations, kv, device;
+  std::optional<std::int64_t> threads, context;
+  bool fast = false;
+
+  /// Declares --activations, --kv, --fast, -t/--threads, --device and, unless `fixed_context`, -c/--context.
+  void declare(Arguments& arguments, bool fixed_context = false);
+  /// Errors (usage): an unknown value.
+  DecoderOptions options() const;
+};
+
+struct SamplingFlags {
+  SamplingWishes wishes;
+  std::optional<std::int64_t> tokens;
+  void declare(Arguments& arguments);
+};
+
+constexpr IntegerRange kThreadRange{1, 1024}, kContextRange{1, 1 << 24};
+
+}  // namespace rlx::cli

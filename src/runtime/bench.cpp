@@ -1,0 +1,175 @@
+#include "runtime/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace rlx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
+}
+
+/// Steps over made-up tokens: which tokens they are does not change the time.
+class Stepper {
+ public:
+  Stepper(Decoder& decoder, const BenchTest& test, const BenchOptions& options) : decoder_(decoder), test_(test), options_(options) {
+    next_.resize(static_cast<std::size_t>(test.sequences));
+  }
+
+  void rewind() {
+    for (std::int64_t s = 0; s < test_.sequences; ++s) decoder_.truncate(std::min(decoder_.past(s), test_.depth), s);
+  }
+  void fill_depth() {
+    for (std::int64_t s = 0; s < test_.sequences; ++s)
+      if (const std::int64_t missing = test_.depth - decoder_.past(s); missing > 0) prompt(missing, s);
+  }
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
+
+  void prompt(std::int64_t tokens, std::int64_t sequence) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens));
+    for (std::int32_t& id : ids) id = token();
+    const Decoder::Part part{sequence, ids, Decoder::Want::last};
+    decoder_.step({&part, 1});
+  }
+  void decode() {
+    for (std::int32_t& id : next_) id = token();
+    parts_.clear();
+    for (std::size_t s = 0; s < next_.size(); ++s)
+      parts_.push_back({static_cast<std::int64_t>(s), {&next_[s], 1}, Decoder::Want::last});
+    decoder_.step(parts_);
+  }
+
+ private:
+  std::int32_t token() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+    return static_cast<std::int32_t>((state_ >> 33) % static_cast<std::uint64_t>(decoder_.info().vocab));
+  }
+
+  Decoder& decoder_;
+  const BenchTest& test_;
+  const BenchOptions& options_;
+  std::vector<std::int32_t> next_;
+  std::vector<Decoder::Part> parts_;
+  std::uint64_t state_ = 1;
+};
+
+void warm_up(Stepper& stepper, const BenchTest& test) {
+  stepper.rewind();
+  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s) stepper.prompt(test.prompt, s);
+  if (test.generated > 0) stepper.decode();
+}
+
+void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result, std::vector<double>& first) {
+  stepper.rewind();
+  const Clock::time_point start = Clock::now();
+  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s) stepper.prompt(test.prompt, s);
+  double done = seconds_since(start);
+  if (test.prompt > 0) first.push_back(done * 1e3);
+  if (test.generated == 0) result.step_ms.push_back(done * 1e3);
+  for (std::int64_t i = 0; i < test.generated && !stepper.cancelled(); ++i) {
+    stepper.decode();
+    const double now = seconds_since(start);
+    result.step_ms.push_back((now - done) * 1e3);
+    if (test.prompt == 0 && i == 0) first.push_back((now - done) * 1e3);
+    done = now;
+  }
+  result.seconds.push_back(done);
+}
+
+// Work of one repetition. Products: every matrix once per row, the LM head once per sequence and wanted row. Bytes: all packed weights
+// and the cache's tokens, per step.
+void estimate_work(const Decoder& decoder, BenchResult& result) {
+  const ModelInfo& m = decoder.info();
+  const DecoderStats stats = decoder.stats();
+  const BenchTest& t = result.test;
+  const double head = static_cast<double>(m.vocab) * static_cast<double>(m.hidden);
+  const double body = static_cast<double>(m.parameters) - (decoder.model().config.tied ? head : 2 * head);
+  const double sequences = static_cast<double>(t.sequences), prompt = static_cast<double>(t.prompt) * sequences,
+               generated = static_cast<double>(t.generated);
+  result.operations = 2 * (body * (prompt + generated * sequences) + head * sequences * (generated + (t.prompt > 0 ? 1 : 0)));
+  const double token_kv = static_cast<double>(stats.kv_bytes) / static_cast<double>(decoder.context() * decoder.options().sequences);
+  const double held = static_cast<double>(t.depth + t.prompt) + generated / 2;
+  const double chunk = static_cast<double>(decoder.options().chunk);
+  result.bytes = static_cast<double>(stats.weight_bytes) * (generated + std::ceil(static_cast<double>(t.prompt) / chunk) * sequences) +
+                 token_kv * held * sequences * generated;
+}
+
+}  // namespace
+
+std::string BenchTest::name() const {
+  std::string text;
+  if (prompt > 0) text = fmt::format("pp{}", prompt);
+  if (generated > 0) text += fmt::format("{}tg{}", text.empty() ? "" : "+", generated);
+  if (sequences > 1) text += fmt::format(" x {}", sequences);
+  return depth > 0 ? fmt::format("{} @ d{}", text, depth) : text;
+}
+
+double BenchResult::tokens_per_second(std::size_t repetition) const {
+  const double s = seconds[repetition];
+  return s > 0 ? static_cast<double>((test.prompt + test.generated) * test.sequences) / s : 0;
+}
+double BenchResult::mean_tps() const {
+  double sum = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) sum += tokens_per_second(i);
+  return seconds.empty() ? 0 : sum / static_cast<double>(seconds.size());
+}
+double BenchResult::stddev_tps() const {
+  const double mean = mean_tps();
+  double sum = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i) sum += std::pow(tokens_per_second(i) - mean, 2);
+  return seconds.size() < 2 ? 0 : std::sqrt(sum / static_cast<double>(seconds.size() - 1));
+}
+double BenchResult::median_tps() const {
+  std::vector<double> all;
+  for (std::size_t i = 0; i < seconds.size(); ++i) all.push_back(tokens_per_second(i));
+  return quantile(std::move(all), 0.5);
+}
+double BenchResult::median_ms() const { return quantile(step_ms, 0.5); }
+double BenchResult::p95_ms() const { return quantile(step_ms, 0.95); }
+
+double BenchResult::share() const {
+  const double s = quantile(seconds, 0.5);
+  if (s <= 0) return 0;
+  if (test.generated > 0 && test.prompt == 0) return probe.gbps > 0 ? bytes / s / 1e9 / probe.gbps : 0;
+  return probe.gops > 0 ? operations / s / 1e9 / probe.gops : 0;
+}
+
+std::int64_t needed_context(const std::vector<BenchTest>& tests) {
+  std::int64_t most = 1;
+  for (const BenchTest& t : tests) most = std::max(most, t.depth + t.prompt + t.generated);
+  return most;
+}
+
+BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& options) {
+  if (needed_context({test}) > decoder.context())
+    fail(ErrorCode::limit, "{} needs a context of {}, it is {}", test.name(), needed_context({test}), decoder.context());
+  BenchResult result;
+  result.test = test;
+  Workers workers(decoder.threads());
+  const ProbeResult before = probe(workers);
+  Stepper stepper(decoder, test, options);
+  for (std::int64_t s = 0; s < test.sequences; ++s) decoder.truncate(0, s);
+  stepper.fill_depth();
+  if (options.warm_up) warm_up(stepper, test);
+  std::vector<double> first;
+  for (std::int64_t r = 0; r < options.repetitions && !stepper.cancelled(); ++r) repeat(stepper, test, result, first);
+  const ProbeResult after = probe(workers);
+  result.probe = {(before.gbps + after.gbps) / 2, (before.gops + after.gops) / 2};
+  std::sort(result.step_ms.begin(), result.step_ms.end());
+  result.first_token_ms = quantile(first, 0.5);
+  estimate_work(decoder, result);
+  return result;
+}
+
+}  // namespace rlx
