@@ -1,4 +1,5 @@
-// What a flow builds: the symbolic graph, its weights by reference, and the facts that a session needs.
+// What a flow builds: the symbolic graph, its weights by reference, and the facts that a session
+// needs.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@
 
 namespace rlx {
 
-/// A param of the graph and the bytes behind it. `owned` holds the data of params that the flow made (RoPE frequencies) or widened
-/// (vectors that are not stored in f32). A transposed param has the stored tensor with its two axes exchanged.
+/// A param of the graph and the bytes behind it. `owned` holds the data of params that the flow
+/// made (RoPE frequencies) or widened (vectors that are not stored in f32). A transposed param has
+/// the stored tensor with its two axes exchanged.
 struct ModelParam {
-  std::string name;                            ///< of the Param node
+  std::string name;  ///< of the Param node
   WeightRef weight;
   std::shared_ptr<const std::vector<float>> owned;
   bool transposed = false;
@@ -22,23 +24,24 @@ struct ModelParam {
 
 /// Facts of a decoder, validated when the model was built.
 struct ModelInfo {
-  std::string architecture;                    ///< "llama", "gemma3", ...
-  std::string name;                            ///< as the file says, may be empty
+  std::string architecture;  ///< "llama", "gemma3", ...
+  std::string name;          ///< as the file says, may be empty
   std::int64_t vocab = 0, hidden = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t context = 0;                    ///< tokens the model was trained for
-  std::int64_t parameters = 0;                 ///< count of weight elements
-  std::int64_t weight_bytes = 0;               ///< in the checkpoint
+  std::int64_t context = 0;       ///< tokens the model was trained for
+  std::int64_t parameters = 0;    ///< count of weight elements
+  std::int64_t weight_bytes = 0;  ///< in the checkpoint
 };
 
-/// Inputs of every decoder graph (all i32): tokens[rows], positions[rows], seq_start[batch + 1], past[batch], slot[batch],
-/// out_rows[out_rows]. States: "pages" (the page table), "kv.0" .. "kv.N-1". Output: "logits" f32[out_rows, vocab].
+/// Inputs of every decoder graph (all i32): tokens[rows], positions[rows], seq_start[batch + 1],
+/// past[batch], slot[batch], out_rows[out_rows]. States: "pages" (the page table), "kv.0" ..
+/// "kv.N-1". Output: "logits" f32[out_rows, vocab].
 struct BuiltModel {
-  Graph graph;                                 ///< HIR
-  std::vector<ModelParam> params;              ///< in the order of the graph's Param nodes
-  std::shared_ptr<const WeightSource> weights; ///< keeps the data alive
+  Graph graph;                                  ///< HIR
+  std::vector<ModelParam> params;               ///< in the order of the graph's Param nodes
+  std::shared_ptr<const WeightSource> weights;  ///< keeps the data alive
   ModelInfo info;
-  std::vector<std::string> unused;             ///< tensors of the checkpoint that no node reads
+  std::vector<std::string> unused;  ///< tensors of the checkpoint that no node reads
 };
 
 }  // namespace rlx

@@ -7,8 +7,9 @@
 namespace rlx {
 
 void fail_missing(const std::string& stage, std::string_view what, std::string_view provider) {
-  fail(ErrorCode::invalid_argument, "the stage \"{}\" needs {}, which the stage \"{}\" gives: none stands before it", stage, what,
-       provider);
+  fail(ErrorCode::invalid_argument,
+       "the stage \"{}\" needs {}, which the stage \"{}\" gives: none stands before it", stage,
+       what, provider);
 }
 
 Value FlowState::pop_residual(const FlowCtx& ctx) {
@@ -40,7 +41,8 @@ ModelFlow& ModelFlow::layer(std::string_view name, const std::function<void(Mode
   return *this;
 }
 
-ModelFlow& ModelFlow::repeat_layers(std::int64_t n, const std::function<void(ModelFlow&, std::int64_t)>& body) {
+ModelFlow& ModelFlow::repeat_layers(std::int64_t n,
+                                    const std::function<void(ModelFlow&, std::int64_t)>& body) {
   for (std::int64_t i = 0; i < n; ++i)
     layer(fmt::format("layers.{}", i), [&](ModelFlow& flow) { body(flow, i); });
   return *this;
@@ -68,7 +70,8 @@ BuiltModel ModelFlow::build(const WeightSource& weights) const {
       outputs.push_back({step.output, state.hidden.need(ctx)});
     }
   }
-  if (outputs.empty()) fail(ErrorCode::invalid_argument, "the flow \"{}\" has no output stage", name_);
+  if (outputs.empty())
+    fail(ErrorCode::invalid_argument, "the flow \"{}\" has no output stage", name_);
   BuiltModel model = ctx.finish(std::move(outputs));
   model.info.architecture = name_;
   return model;

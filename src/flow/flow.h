@@ -1,12 +1,5 @@
 // How a model is written: a list of named stages over shared slots (compiler.md, section 11).
-//
-//   ModelFlow flow("llama");
-//   flow.input("tokens", Shape({sym::rows}, DType::i32))
-//       .stage("embed_tokens", token_embedding({.weight = "token_embd.weight", .vocab = 32000, .hidden = 4096}))
-//       .repeat_layers(32, [&](ModelFlow& layer, std::int64_t i) { layer.stage("norm", rms_norm(...)).stage(...); })
-//       .stage("lm_head", lm_head({...}))
-//       .output("logits");
-//   BuiltModel model = flow.build(weights);
+// models/decoder.cpp holds an example: pre_norm_decoder.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +14,8 @@
 
 namespace rlx {
 
-/// A stage emits nodes through the context and hands values on in the state. Built-in blocks are functions that return one; a
-/// custom stage is a lambda with the same powers.
+/// A stage emits nodes through the context and hands values on in the state. Built-in blocks are
+/// functions that return one; a custom stage is a lambda with the same powers.
 using FlowStage = std::function<void(FlowCtx&, FlowState&)>;
 
 class ModelFlow {
@@ -36,14 +29,16 @@ class ModelFlow {
   /// Stages under a prefix: what `body` adds has origins "name.*".
   ModelFlow& layer(std::string_view name, const std::function<void(ModelFlow&)>& body);
   /// `body(flow, i)` for i = 0 .. n - 1, each under the prefix "layers.i".
-  ModelFlow& repeat_layers(std::int64_t n, const std::function<void(ModelFlow&, std::int64_t)>& body);
+  ModelFlow& repeat_layers(std::int64_t n,
+                           const std::function<void(ModelFlow&, std::int64_t)>& body);
   /// What `body` adds, when the condition holds.
   ModelFlow& when(bool condition, const std::function<void(ModelFlow&)>& body);
   /// The hidden state at this point becomes a result of the graph.
   ModelFlow& output(std::string name);
 
-  /// Runs the stages. Errors: invalid_argument (a stage needs what no earlier stage made, both named; a flow without output);
-  /// shape (missing or wrong tensors, up to ten named; sizes that disagree, with the stage).
+  /// Runs the stages. Errors: invalid_argument (a stage needs what no earlier stage made, both
+  /// named; a flow without output); shape (missing or wrong tensors, up to ten named; sizes that
+  /// disagree, with the stage).
   BuiltModel build(std::shared_ptr<const WeightSource> weights) const;
   /// The same over a source that the caller keeps alive as long as the model.
   BuiltModel build(const WeightSource& weights) const;

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::size_t kIssuesShown = 10;
 
-std::string shape_text(std::span<const std::int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+std::string shape_text(std::span<const std::int64_t> dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
 
 Shape shape_of(std::span<const std::int64_t> dims, DType dtype) {
   std::vector<Dim> sizes(dims.begin(), dims.end());
@@ -28,7 +30,9 @@ std::vector<float> decode(const WeightRef& w) {
   return values;
 }
 
-bool is_aligned(const WeightRef& w) { return reinterpret_cast<std::uintptr_t>(w.data.data()) % alignof(float) == 0; }
+bool is_aligned(const WeightRef& w) {
+  return reinterpret_cast<std::uintptr_t>(w.data.data()) % alignof(float) == 0;
+}
 
 }  // namespace
 
@@ -56,7 +60,9 @@ const WeightRef* FlowCtx::lookup(std::string_view key, const Dims& expected) {
 
 const WeightRef& FlowCtx::existing(std::string_view key) {
   const WeightRef* w = weights_->find(key);
-  if (!w) fail(ErrorCode::format, "{}: {} needs the tensor \"{}\", which is missing", weights_->origin(), stage(), key);
+  if (!w)
+    fail(ErrorCode::format, "{}: {} needs the tensor \"{}\", which is missing", weights_->origin(),
+         stage(), key);
   used_.insert(std::string(key));
   return *w;
 }
@@ -65,8 +71,9 @@ Value FlowCtx::declare(std::string_view key, bool transpose, const WeightRef& we
   Dims shape = weight.shape;
   if (transpose) {
     if (shape.size() != 2 || is_quantized(weight.dtype))
-      fail(ErrorCode::unsupported, "{}: {}: only a matrix of a plain dtype can be read transposed, found {}{}", weights_->origin(), key,
-           name(weight.dtype), shape_text(shape));
+      fail(ErrorCode::unsupported,
+           "{}: {}: only a matrix of a plain dtype can be read transposed, found {}{}",
+           weights_->origin(), key, name(weight.dtype), shape_text(shape));
     std::swap(shape[0], shape[1]);
   }
   std::string param = transpose ? fmt::format("{}.T", key) : std::string(key);
@@ -81,14 +88,15 @@ Value FlowCtx::load_param(std::string_view key, bool transpose) {
   return known != declared_.end() ? known->second.value : declare(key, transpose, existing(key));
 }
 
-Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t in, Transpose transpose) {
+Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
+                           Transpose transpose) {
   const bool swapped = transpose == Transpose::yes;
   const Dims expected = {out, in};
   const auto known = declared_.find(std::pair(std::string(key), swapped));
   if (known != declared_.end()) {
     if (known->second.shape != expected)
-      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key, shape_text(known->second.shape),
-           stage(), shape_text(expected));
+      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
+           shape_text(known->second.shape), stage(), shape_text(expected));
     return known->second.value;
   }
   if (const WeightRef* w = lookup(key, expected)) return declare(key, swapped, *w);
@@ -99,15 +107,17 @@ Value FlowCtx::load_vector(std::string_view key, std::int64_t n) {
   const auto known = declared_.find(std::pair(std::string(key), false));
   if (known != declared_.end()) {
     if (known->second.shape != Dims{n})
-      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as [{}]", weights_->origin(), key, shape_text(known->second.shape),
-           stage(), n);
+      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as [{}]", weights_->origin(),
+           key, shape_text(known->second.shape), stage(), n);
     return known->second.value;
   }
   const WeightRef* w = lookup(key, {n});
   if (!w) return declare(key, false, WeightRef{std::string(key), DType::f32, {n}, {}, nullptr});
   if (w->dtype == DType::f32 && is_aligned(*w)) return declare(key, false, *w);
   auto owned = std::make_shared<const std::vector<float>>(decode(*w));
-  const Value v = declare(key, false, WeightRef{w->name, DType::f32, w->shape, std::as_bytes(std::span(*owned)), nullptr});
+  const Value v =
+      declare(key, false,
+              WeightRef{w->name, DType::f32, w->shape, std::as_bytes(std::span(*owned)), nullptr});
   params_.back().owned = std::move(owned);
   return v;
 }
@@ -121,28 +131,37 @@ Value FlowCtx::synth_param(std::string_view param, std::vector<float> data, cons
   Dims dims;
   for (const Dim d : shape.dims()) dims.push_back(d.evaluate({}));
   if (shape.elements().evaluate({}) != static_cast<std::int64_t>(data.size()))
-    fail(ErrorCode::shape, "{}: the param \"{}\" has shape {} but {} values", stage(), param, shape.text(), data.size());
+    fail(ErrorCode::shape, "{}: the param \"{}\" has shape {} but {} values", stage(), param,
+         shape.text(), data.size());
   const Value v = builder_.param(std::string(param), shape);
   auto owned = std::make_shared<const std::vector<float>>(std::move(data));
-  WeightRef weight{std::string(param), DType::f32, std::move(dims), std::as_bytes(std::span(*owned)), nullptr};
+  WeightRef weight{std::string(param), DType::f32, std::move(dims),
+                   std::as_bytes(std::span(*owned)), nullptr};
   params_.push_back(ModelParam{std::string(param), std::move(weight), std::move(owned), false});
   return v;
 }
 
 Value FlowCtx::synth_zeros(std::string_view param, std::int64_t n) {
   if (n < 0) fail(ErrorCode::shape, "{}: the param \"{}\" has {} values", stage(), param, n);
-  return synth_param(param, std::vector<float>(static_cast<std::size_t>(n)), Shape({Dim(n)}, DType::f32));
+  return synth_param(param, std::vector<float>(static_cast<std::size_t>(n)),
+                     Shape({Dim(n)}, DType::f32));
 }
 
-Value FlowCtx::input(std::string_view input_name, const Shape& shape) { return builder_.input(std::string(input_name), shape); }
-Value FlowCtx::state(std::string_view state_name, const Shape& shape) { return builder_.state(std::string(state_name), shape); }
+Value FlowCtx::input(std::string_view input_name, const Shape& shape) {
+  return builder_.input(std::string(input_name), shape);
+}
+Value FlowCtx::state(std::string_view state_name, const Shape& shape) {
+  return builder_.state(std::string(state_name), shape);
+}
 
 void FlowCtx::fail_collected() const {
   std::string list;
-  for (std::size_t i = 0; i < std::min(issues_.size(), kIssuesShown); ++i) list += fmt::format("\n  {}", issues_[i]);
-  if (issues_.size() > kIssuesShown) list += fmt::format("\n  and {} more", issues_.size() - kIssuesShown);
-  fail(ErrorCode::shape, "{}: {} tensor{} missing or of another shape than the model's:{}", weights_->origin(), issues_.size(),
-       issues_.size() == 1 ? " is" : "s are", list);
+  for (std::size_t i = 0; i < std::min(issues_.size(), kIssuesShown); ++i)
+    list += fmt::format("\n  {}", issues_[i]);
+  if (issues_.size() > kIssuesShown)
+    list += fmt::format("\n  and {} more", issues_.size() - kIssuesShown);
+  fail(ErrorCode::shape, "{}: {} tensor{} missing or of another shape than the model's:{}",
+       weights_->origin(), issues_.size(), issues_.size() == 1 ? " is" : "s are", list);
 }
 
 BuiltModel FlowCtx::finish(std::vector<Output> outputs) {

@@ -1,4 +1,5 @@
-// What blocks emit through: the graph under construction, its params by reference, and the place in the model for messages.
+// What blocks emit through: the graph under construction, its params by reference, and the place in
+// the model for messages.
 #pragma once
 
 #include <cstdint>
@@ -31,28 +32,33 @@ class FlowCtx {
   const std::string& stage() const { return builder_.origin(); }
   void set_stage(std::string name) { builder_.set_origin(std::move(name)); }
 
-  /// A stored tensor as a param, of any shape and dtype; the data is referenced. A tensor is declared once per (key, transpose)
-  /// under the names "key" and "key.T". Errors: format (no such tensor), unsupported (a transposed tensor that is no matrix, or of
-  /// a block format, whose blocks run along the stored rows).
+  /// A stored tensor as a param, of any shape and dtype; the data is referenced. A tensor is
+  /// declared once per (key, transpose) under the names "key" and "key.T". Errors: format (no such
+  /// tensor), unsupported (a transposed tensor that is no matrix, or of a block format, whose
+  /// blocks run along the stored rows).
   Value load_param(std::string_view key, bool transpose = false);
-  /// The same for a tensor whose shape the model knows. A missing tensor or another shape is collected and reported by finish(), so
-  /// that one message lists all; until then a param of the expected shape stands for it.
-  Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in, Transpose transpose = Transpose::no);
-  /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened here, once: norms and biases are a
-  /// few KiB, and a cast in the graph would run at each step.
+  /// The same for a tensor whose shape the model knows. A missing tensor or another shape is
+  /// collected and reported by finish(), so that one message lists all; until then a param of the
+  /// expected shape stands for it.
+  Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
+                    Transpose transpose = Transpose::no);
+  /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
+  /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);
-  /// The values of a stored vector, for tables that a stage computes; counts as used. Empty, and reported by finish(), when wrong.
+  /// The values of a stored vector, for tables that a stage computes; counts as used. Empty, and
+  /// reported by finish(), when wrong.
   std::vector<float> read_vector(std::string_view key, std::int64_t n);
 
-  /// A param that the flow makes; the data goes with the model. Error(invalid_argument): a second param of that name.
+  /// A param that the flow makes; the data goes with the model. Error(invalid_argument): a second
+  /// param of that name.
   Value synth_param(std::string_view name, std::vector<float> data, const Shape& shape);
   Value synth_zeros(std::string_view name, std::int64_t n);
   /// A per-step input or a state of the graph. Error(invalid_argument): a second one of that name.
   Value input(std::string_view name, const Shape& shape);
   Value state(std::string_view name, const Shape& shape);
 
-  /// Ends the flow: Error(shape) that lists up to ten missing or wrong tensors with expected and found shapes; else the model (without
-  /// `weights`, which the caller owns).
+  /// Ends the flow: Error(shape) that lists up to ten missing or wrong tensors with expected and
+  /// found shapes; else the model (without `weights`, which the caller owns).
   BuiltModel finish(std::vector<Output> outputs);
 
  private:

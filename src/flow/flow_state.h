@@ -1,4 +1,5 @@
-// The typed slots that stages of a flow share. Reading a slot that no earlier stage filled is an Error that names both stages.
+// The typed slots that stages of a flow share. Reading a slot that no earlier stage filled is an
+// Error that names both stages.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,15 @@
 namespace rlx {
 
 /// Error(invalid_argument): `stage` needs `what`, which `provider` gives.
-[[noreturn]] void fail_missing(const std::string& stage, std::string_view what, std::string_view provider);
+[[noreturn]] void fail_missing(const std::string& stage, std::string_view what,
+                               std::string_view provider);
 
 template <typename T>
 class Slot {
  public:
   /// `provider` is the stage that fills the slot, for messages.
-  constexpr Slot(std::string_view what, std::string_view provider) : what_(what), provider_(provider) {}
+  constexpr Slot(std::string_view what, std::string_view provider)
+      : what_(what), provider_(provider) {}
   void set(T value) { value_ = std::move(value); }
   bool has() const { return value_.has_value(); }
   const T& need(const FlowCtx& ctx) const {
@@ -37,12 +40,16 @@ class Slot {
 template <typename T>
 class NamedSlots {
  public:
-  constexpr NamedSlots(std::string_view what, std::string_view provider) : what_(what), provider_(provider) {}
-  void set(std::string name, T value) { values_.insert_or_assign(std::move(name), std::move(value)); }
+  constexpr NamedSlots(std::string_view what, std::string_view provider)
+      : what_(what), provider_(provider) {}
+  void set(std::string name, T value) {
+    values_.insert_or_assign(std::move(name), std::move(value));
+  }
   bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
   const T& need(const FlowCtx& ctx, std::string_view name) const {
     const auto it = values_.find(name);
-    if (it == values_.end()) fail_missing(ctx.stage(), std::string(what_) + " \"" + std::string(name) + "\"", provider_);
+    if (it == values_.end())
+      fail_missing(ctx.stage(), std::string(what_) + " \"" + std::string(name) + "\"", provider_);
     return it->second;
   }
 
@@ -60,13 +67,15 @@ struct RopeSlot {
 };
 
 struct FlowState {
-  Slot<Value> hidden{"the hidden state", "token_embedding"};           ///< f32[rows, hidden]; what a stage leaves for the next
-  Slot<Value> embedding{"the embedding weight", "token_embedding"};    ///< for tied heads
-  std::vector<Value> residuals;                                        ///< residual_save pushes, residual_add pops
+  Slot<Value> hidden{"the hidden state",
+                     "token_embedding"};  ///< f32[rows, hidden]; what a stage leaves for the next
+  Slot<Value> embedding{"the embedding weight", "token_embedding"};  ///< for tied heads
+  std::vector<Value> residuals;  ///< residual_save pushes, residual_add pops
   NamedSlots<RopeSlot> rope{"the RoPE frequencies", "rope_frequencies"};
-  NamedSlots<Value> inputs{"the input", "input"};                      ///< declared by ModelFlow::input
-  NamedSlots<Value> streams{"the stream", "save_stream"};              ///< values beside the hidden state ("img", "txt")
-  NamedSlots<Value> nodes{"the node", "name_node"};                    ///< values that a custom stage named
+  NamedSlots<Value> inputs{"the input", "input"};  ///< declared by ModelFlow::input
+  NamedSlots<Value> streams{"the stream",
+                            "save_stream"};  ///< values beside the hidden state ("img", "txt")
+  NamedSlots<Value> nodes{"the node", "name_node"};  ///< values that a custom stage named
 
   /// The last saved residual, taken off the stack.
   Value pop_residual(const FlowCtx& ctx);

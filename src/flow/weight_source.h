@@ -1,4 +1,5 @@
-// Where the tensors of a checkpoint come from: safetensors, GGUF, or memory. Data is referenced, never copied.
+// Where the tensors of a checkpoint come from: safetensors, GGUF, or memory. Data is referenced,
+// never copied.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace rlx {
 
-/// One stored tensor. `data` stays valid while the source lives; `file` is its mapping (nullptr: in memory), so that pages can
-/// be dropped after packing.
+/// One stored tensor. `data` stays valid while the source lives; `file` is its mapping (nullptr: in
+/// memory), so that pages can be dropped after packing.
 struct WeightRef {
   std::string name;
   DType dtype = DType::f32;

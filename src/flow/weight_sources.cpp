@@ -17,13 +17,16 @@ std::int64_t byte_count(const WeightRef& t) {
   const DTypeInfo& type = info(t.dtype);
   const std::int64_t row = t.shape.empty() ? 1 : t.shape.back();
   if (row % type.block_elements != 0)
-    fail(ErrorCode::shape, "{}: {} needs rows of a multiple of {} values, found {}", t.name, type.name, type.block_elements, row);
-  return require(checked_mul<std::int64_t>(elements / type.block_elements, type.block_bytes), "bytes of a tensor");
+    fail(ErrorCode::shape, "{}: {} needs rows of a multiple of {} values, found {}", t.name,
+         type.name, type.block_elements, row);
+  return require(checked_mul<std::int64_t>(elements / type.block_elements, type.block_bytes),
+                 "bytes of a tensor");
 }
 
 class GgufWeights final : public WeightMap {
  public:
-  explicit GgufWeights(std::shared_ptr<const GgufFile> file) : WeightMap(file->path()), file_(std::move(file)) {}
+  explicit GgufWeights(std::shared_ptr<const GgufFile> file)
+      : WeightMap(file->path()), file_(std::move(file)) {}
 
  private:
   std::shared_ptr<const GgufFile> file_;
@@ -43,8 +46,10 @@ class SafetensorsWeights final : public WeightMap {
 
 void WeightMap::add(WeightRef tensor) {
   const std::int64_t bytes = byte_count(tensor);
-  if (!std::in_range<std::int64_t>(tensor.data.size()) || static_cast<std::int64_t>(tensor.data.size()) != bytes)
-    fail(ErrorCode::shape, "{}: {}: expected {} bytes, found {}", origin_, tensor.name, bytes, tensor.data.size());
+  if (!std::in_range<std::int64_t>(tensor.data.size()) ||
+      static_cast<std::int64_t>(tensor.data.size()) != bytes)
+    fail(ErrorCode::shape, "{}: {}: expected {} bytes, found {}", origin_, tensor.name, bytes,
+         tensor.data.size());
   std::string name = tensor.name;
   if (!tensors_.emplace(name, std::move(tensor)).second)
     fail(ErrorCode::format, "{}: the tensor \"{}\" occurs twice", origin_, name);
@@ -68,7 +73,8 @@ std::vector<std::string> WeightMap::names() const {
   return names;
 }
 
-std::shared_ptr<const WeightSource> gguf_weights(std::shared_ptr<const GgufFile> file, Storage storage) {
+std::shared_ptr<const WeightSource> gguf_weights(std::shared_ptr<const GgufFile> file,
+                                                 Storage storage) {
   const MappedFile* mapping = storage == Storage::mapped ? &file->file() : nullptr;
   auto source = std::make_shared<GgufWeights>(file);
   for (const GgufTensor& t : file->tensors())
@@ -76,12 +82,13 @@ std::shared_ptr<const WeightSource> gguf_weights(std::shared_ptr<const GgufFile>
   return source;
 }
 
-std::shared_ptr<const WeightSource> safetensors_weights(std::vector<SafetensorsFile> shards, std::string origin,
-                                                        Storage storage) {
+std::shared_ptr<const WeightSource> safetensors_weights(std::vector<SafetensorsFile> shards,
+                                                        std::string origin, Storage storage) {
   auto source = std::make_shared<SafetensorsWeights>(std::move(shards), std::move(origin));
   for (const SafetensorsFile& shard : source->shards())
     for (const SafetensorsTensor& t : shard.tensors())
-      source->add(WeightRef{t.name, t.dtype, t.shape, t.data, storage == Storage::mapped ? &shard.file() : nullptr});
+      source->add(WeightRef{t.name, t.dtype, t.shape, t.data,
+                            storage == Storage::mapped ? &shard.file() : nullptr});
   return source;
 }
 

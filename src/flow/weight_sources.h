@@ -1,4 +1,5 @@
-// The weight sources: a GGUF file, a safetensors checkpoint (one file or shards), and tensors in memory.
+// The weight sources: a GGUF file, a safetensors checkpoint (one file or shards), and tensors in
+// memory.
 #pragma once
 
 #include <map>
@@ -12,12 +13,14 @@
 
 namespace rlx {
 
-/// Tensors by name; the base of all sources. Names are unique: adding one twice is Error(format) that names both places.
+/// Tensors by name; the base of all sources. Names are unique: adding one twice is Error(format)
+/// that names both places.
 class WeightMap : public WeightSource {
  public:
   explicit WeightMap(std::string origin) : origin_(std::move(origin)) {}
 
-  /// Adds a tensor whose bytes the caller keeps alive. Error(shape): the byte count does not fit dtype and shape.
+  /// Adds a tensor whose bytes the caller keeps alive. Error(shape): the byte count does not fit
+  /// dtype and shape.
   void add(WeightRef tensor);
   /// Adds float32 values, which the map keeps.
   void add(std::string name, std::vector<std::int64_t> shape, std::vector<float> values);
@@ -32,14 +35,18 @@ class WeightMap : public WeightSource {
   std::vector<std::shared_ptr<const std::vector<float>>> owned_;
 };
 
-/// Whether a file was opened from the disk or made from bytes in memory (then WeightRef::file is nullptr).
+/// Whether a file was opened from the disk or made from bytes in memory (then WeightRef::file is
+/// nullptr).
 enum class Storage : std::uint8_t { mapped, memory };
 
 /// The tensors of a GGUF file, which the source keeps open.
-std::shared_ptr<const WeightSource> gguf_weights(std::shared_ptr<const GgufFile> file, Storage storage = Storage::mapped);
+std::shared_ptr<const WeightSource> gguf_weights(std::shared_ptr<const GgufFile> file,
+                                                 Storage storage = Storage::mapped);
 
-/// The tensors of all shards, which the source keeps open; `origin` is what messages call the checkpoint.
-std::shared_ptr<const WeightSource> safetensors_weights(std::vector<SafetensorsFile> shards, std::string origin,
+/// The tensors of all shards, which the source keeps open; `origin` is what messages call the
+/// checkpoint.
+std::shared_ptr<const WeightSource> safetensors_weights(std::vector<SafetensorsFile> shards,
+                                                        std::string origin,
                                                         Storage storage = Storage::mapped);
 
 }  // namespace rlx

@@ -7,9 +7,11 @@
 namespace rlx {
 namespace {
 
-/// Where a hub checkpoint keeps its decoder: alone, inside a model with images (two styles), or without a head.
+/// Where a hub checkpoint keeps its decoder: alone, inside a model with images (two styles), or
+/// without a head.
 std::string hub_prefix(const Architecture& family, const WeightSource& weights) {
-  for (const std::string_view prefix : {"model.", "language_model.model.", "model.language_model.", ""}) {
+  for (const std::string_view prefix :
+       {"model.", "language_model.model.", "model.language_model.", ""}) {
     const TensorNames names(family.tensors, ConfigFormat::hub, std::string(prefix));
     if (weights.find(names.weight("embedding"))) return std::string(prefix);
   }
@@ -23,7 +25,8 @@ std::string TensorNames::name(std::string_view role, std::int64_t layer) const {
     if (row.role != role) continue;
     const bool hub = format_ == ConfigFormat::hub;
     std::string text(hub ? row.hub : row.gguf);
-    if (const std::size_t at = text.find("{}"); at != std::string::npos) text.replace(at, 2, std::to_string(layer));
+    if (const std::size_t at = text.find("{}"); at != std::string::npos)
+      text.replace(at, 2, std::to_string(layer));
     if (!hub) return text;
     // A leading slash: beside the decoder, not inside it.
     if (!text.starts_with('/')) return prefix_ + text;
@@ -33,11 +36,14 @@ std::string TensorNames::name(std::string_view role, std::int64_t layer) const {
   return {};
 }
 
-BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config, std::shared_ptr<const WeightSource> weights,
-                         std::int64_t context) {
+BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config,
+                         std::shared_ptr<const WeightSource> weights, std::int64_t context) {
   if (context < 0 || context > std::numeric_limits<std::int32_t>::max())
-    fail(ErrorCode::invalid_argument, "the context of a session: expected 0 (the model's own) or a number of tokens, found {}", context);
-  const std::string prefix = config.format == ConfigFormat::hub ? hub_prefix(family, *weights) : std::string();
+    fail(ErrorCode::invalid_argument,
+         "the context of a session: expected 0 (the model's own) or a number of tokens, found {}",
+         context);
+  const std::string prefix =
+      config.format == ConfigFormat::hub ? hub_prefix(family, *weights) : std::string();
   const TensorNames names(family.tensors, config.format, prefix);
   const FlowInput in{config, names, context > 0 ? context : config.context};
   BuiltModel model = family.flow(in).build(std::move(weights));

@@ -1,4 +1,5 @@
-// What a family of decoders gives: its names, the names of its tensors, what is special in its config, and its flow.
+// What a family of decoders gives: its names, the names of its tensors, what is special in its
+// config, and its flow.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,12 @@ class TensorNames {
  public:
   TensorNames(std::span<const TensorName> table, ConfigFormat format, std::string prefix)
       : table_(table), format_(format), prefix_(std::move(prefix)) {}
-  std::string weight(std::string_view role, std::int64_t layer = 0) const { return name(role, layer) + ".weight"; }
-  std::string bias(std::string_view role, std::int64_t layer = 0) const { return name(role, layer) + ".bias"; }
+  std::string weight(std::string_view role, std::int64_t layer = 0) const {
+    return name(role, layer) + ".weight";
+  }
+  std::string bias(std::string_view role, std::int64_t layer = 0) const {
+    return name(role, layer) + ".bias";
+  }
   std::string name(std::string_view role, std::int64_t layer = 0) const;
 
  private:
@@ -41,11 +46,12 @@ struct FlowInput {
 };
 
 struct Architecture {
-  std::string_view name;                         ///< of the family
-  std::span<const std::string_view> gguf;        ///< general.architecture
-  std::span<const std::string_view> classes;     ///< config.json: architectures
-  std::span<const std::string_view> model_types; ///< config.json: model_type, when there are no architectures
-  std::string_view hub_defaults;                 ///< JSON: what a config.json of this family may leave out
+  std::string_view name;                      ///< of the family
+  std::span<const std::string_view> gguf;     ///< general.architecture
+  std::span<const std::string_view> classes;  ///< config.json: architectures
+  std::span<const std::string_view>
+      model_types;                ///< config.json: model_type, when there are no architectures
+  std::string_view hub_defaults;  ///< JSON: what a config.json of this family may leave out
   std::span<const TensorName> tensors;
   /// What differs from the common reading of the format; counts are checked before.
   void (*read_gguf)(const GgufFile& file, const WeightSource& weights, DecoderConfig& config);
@@ -57,17 +63,20 @@ extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();
-/// By general.architecture, or by `architectures` (else `model_type`) of config.json; Error(unsupported) that lists the known ones.
+/// By general.architecture, or by `architectures` (else `model_type`) of config.json;
+/// Error(unsupported) that lists the known ones.
 const Architecture& architecture_of_gguf(const GgufFile& file);
 const Architecture& architecture_of_hub(const HubConfig& hub);
 
 /// Reads and validates the config of a file.
-DecoderConfig read_config(const Architecture& family, const GgufFile& file, const WeightSource& weights);
-DecoderConfig read_config(const Architecture& family, const HubConfig& hub, const WeightSource& weights);
+DecoderConfig read_config(const Architecture& family, const GgufFile& file,
+                          const WeightSource& weights);
+DecoderConfig read_config(const Architecture& family, const HubConfig& hub,
+                          const WeightSource& weights);
 
-/// Builds the model. `context`: tokens of the session, 0: the model's own. Errors as ModelFlow::build, and format (RoPE divisors that are
-/// not above 0).
-BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config, std::shared_ptr<const WeightSource> weights,
-                         std::int64_t context);
+/// Builds the model. `context`: tokens of the session, 0: the model's own. Errors as
+/// ModelFlow::build, and format (RoPE divisors that are not above 0).
+BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config,
+                         std::shared_ptr<const WeightSource> weights, std::int64_t context);
 
 }  // namespace rlx

@@ -11,7 +11,8 @@
 namespace rlx {
 namespace {
 
-constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();  // attributes and token ids are 32-bit
+constexpr std::int64_t kMaxInt =
+    std::numeric_limits<std::int32_t>::max();  // attributes and token ids are 32-bit
 
 /// One row of the table: a field, its names in both formats, and what it must be.
 struct Rule {
@@ -21,28 +22,31 @@ struct Rule {
   std::string (*found)(const DecoderConfig&);
 };
 
-#define RLX_INTEGER_RULE(gguf, hub, field, least, most)                                                             \
-  Rule {                                                                                                            \
-    gguf, hub, [](const DecoderConfig& c, [[maybe_unused]] const TensorLimits& t) {                                 \
-      return c.field >= (least) && c.field <= (most);                                                               \
-    },                                                                                                              \
-        []([[maybe_unused]] const DecoderConfig& c, [[maybe_unused]] const TensorLimits& t) {                       \
-          return fmt::format("{} to {}", std::int64_t{least}, std::int64_t{most});                                  \
-        },                                                                                                          \
-        [](const DecoderConfig& c) { return fmt::to_string(c.field); }                                              \
+#define RLX_INTEGER_RULE(gguf, hub, field, least, most)                                       \
+  Rule {                                                                                      \
+    gguf, hub,                                                                                \
+        [](const DecoderConfig& c, [[maybe_unused]] const TensorLimits& t) {                  \
+          return c.field >= (least) && c.field <= (most);                                     \
+        },                                                                                    \
+        []([[maybe_unused]] const DecoderConfig& c, [[maybe_unused]] const TensorLimits& t) { \
+          return fmt::format("{} to {}", std::int64_t{least}, std::int64_t{most});            \
+        },                                                                                    \
+        [](const DecoderConfig& c) { return fmt::to_string(c.field); }                        \
   }
-#define RLX_NUMBER_RULE(gguf, hub, field, text, condition)                                                          \
-  Rule {                                                                                                            \
-    gguf, hub, [](const DecoderConfig& c, const TensorLimits&) {                                                    \
-      const double v = c.field;                                                                                     \
-      return std::isfinite(v) && (condition);                                                                       \
-    },                                                                                                              \
-        [](const DecoderConfig&, const TensorLimits&) { return std::string(text); },                                \
-        [](const DecoderConfig& c) { return fmt::to_string(c.field); }                                              \
+#define RLX_NUMBER_RULE(gguf, hub, field, text, condition)                           \
+  Rule {                                                                             \
+    gguf, hub,                                                                       \
+        [](const DecoderConfig& c, const TensorLimits&) {                            \
+          const double v = c.field;                                                  \
+          return std::isfinite(v) && (condition);                                    \
+        },                                                                           \
+        [](const DecoderConfig&, const TensorLimits&) { return std::string(text); }, \
+        [](const DecoderConfig& c) { return fmt::to_string(c.field); }               \
   }
 
-// Layers are limited by the tensors there are, heads and their size by the largest tensor: a table or a loop never grows by a
-// number alone. Other sizes are checked against the tensors' shapes, one by one.
+// Layers are limited by the tensors there are, heads and their size by the largest tensor: a table
+// or a loop never grows by a number alone. Other sizes are checked against the tensors' shapes, one
+// by one.
 const Rule kCountRules[] = {
     RLX_INTEGER_RULE("block_count", "num_hidden_layers", layers, 1, t.tensors),
     RLX_INTEGER_RULE("embedding_length", "hidden_size", hidden, 1, kMaxInt),
@@ -55,31 +59,52 @@ const Rule kRules[] = {
     RLX_INTEGER_RULE("context_length", "max_position_embeddings", context, 1, kMaxInt),
     RLX_INTEGER_RULE("expert_count", "num_local_experts", experts, 0, 0),
     {"attention.head_count_kv", "num_key_value_heads",
-     [](const DecoderConfig& c, const TensorLimits&) { return c.kv_heads >= 1 && c.kv_heads <= c.heads && c.heads % c.kv_heads == 0; },
-     [](const DecoderConfig& c, const TensorLimits&) { return fmt::format("a divisor of the {} heads", c.heads); },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return c.kv_heads >= 1 && c.kv_heads <= c.heads && c.heads % c.kv_heads == 0;
+     },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return fmt::format("a divisor of the {} heads", c.heads);
+     },
      [](const DecoderConfig& c) { return fmt::to_string(c.kv_heads); }},
     {"attention.key_length", "head_dim",
-     [](const DecoderConfig& c, const TensorLimits& t) { return c.head_dim >= 1 && c.head_dim <= t.largest / c.heads; },
      [](const DecoderConfig& c, const TensorLimits& t) {
-       return fmt::format("1 to {} ({} heads; the largest tensor has {} rows or columns)", t.largest / c.heads, c.heads, t.largest);
+       return c.head_dim >= 1 && c.head_dim <= t.largest / c.heads;
+     },
+     [](const DecoderConfig& c, const TensorLimits& t) {
+       return fmt::format("1 to {} ({} heads; the largest tensor has {} rows or columns)",
+                          t.largest / c.heads, c.heads, t.largest);
      },
      [](const DecoderConfig& c) { return fmt::to_string(c.head_dim); }},
     {"attention.value_length", "v_head_dim",
      [](const DecoderConfig& c, const TensorLimits&) { return c.value_dim == c.head_dim; },
-     [](const DecoderConfig& c, const TensorLimits&) { return fmt::format("the size of the keys, {}", c.head_dim); },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return fmt::format("the size of the keys, {}", c.head_dim);
+     },
      [](const DecoderConfig& c) { return fmt::to_string(c.value_dim); }},
     {"rope.dimension_count", "partial_rotary_factor",
-     [](const DecoderConfig& c, const TensorLimits&) { return c.rotary_dim >= 2 && c.rotary_dim % 2 == 0 && c.rotary_dim <= c.head_dim; },
-     [](const DecoderConfig& c, const TensorLimits&) { return fmt::format("an even number of lanes, 2 to the head size {}", c.head_dim); },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return c.rotary_dim >= 2 && c.rotary_dim % 2 == 0 && c.rotary_dim <= c.head_dim;
+     },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return fmt::format("an even number of lanes, 2 to the head size {}", c.head_dim);
+     },
      [](const DecoderConfig& c) { return fmt::to_string(c.rotary_dim); }},
-    RLX_NUMBER_RULE("attention.layer_norm_rms_epsilon", "rms_norm_eps", eps, "a number above 0", v > 0.0 && v < 1.0),
-    RLX_NUMBER_RULE("attention.scale", "query_pre_attn_scalar", attention_scale, "a scale of the scores above 0", v > 0.0),
-    RLX_NUMBER_RULE("embedding_scale", "embedding_multiplier", embedding_scale, "a finite number", true),
-    RLX_NUMBER_RULE("final_logit_softcapping", "final_logit_softcapping", final_softcap, "0 (none) or above", v >= 0.0),
+    RLX_NUMBER_RULE("attention.layer_norm_rms_epsilon", "rms_norm_eps", eps, "a number above 0",
+                    v > 0.0 && v < 1.0),
+    RLX_NUMBER_RULE("attention.scale", "query_pre_attn_scalar", attention_scale,
+                    "a scale of the scores above 0", v > 0.0),
+    RLX_NUMBER_RULE("embedding_scale", "embedding_multiplier", embedding_scale, "a finite number",
+                    true),
+    RLX_NUMBER_RULE("final_logit_softcapping", "final_logit_softcapping", final_softcap,
+                    "0 (none) or above", v >= 0.0),
     RLX_INTEGER_RULE("attention.sliding_window", "sliding_window", window, 0, kMaxInt),
     {"attention.sliding_window_pattern", "layer_types",
-     [](const DecoderConfig& c, const TensorLimits&) { return static_cast<std::int64_t>(c.windowed.size()) == c.layers; },
-     [](const DecoderConfig& c, const TensorLimits&) { return fmt::format("an entry for each of the {} layers", c.layers); },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return static_cast<std::int64_t>(c.windowed.size()) == c.layers;
+     },
+     [](const DecoderConfig& c, const TensorLimits&) {
+       return fmt::format("an entry for each of the {} layers", c.layers);
+     },
      [](const DecoderConfig& c) { return fmt::format("{} entries", c.windowed.size()); }},
 };
 
@@ -91,56 +116,72 @@ struct RopeRule {
   std::string (*found)(const RopeConfig&);
 };
 
-#define RLX_ROPE_RULE(gguf, hub, field, text, condition)                                                              \
-  RopeRule {                                                                                                          \
-    gguf, hub, [](const RopeConfig& r, const DecoderConfig&) {                                                        \
-      const auto v = static_cast<double>(r.field);                                                                    \
-      return std::isfinite(v) && (condition);                                                                         \
-    },                                                                                                                \
-        text, [](const RopeConfig& r) { return fmt::to_string(r.field); }                                             \
+#define RLX_ROPE_RULE(gguf, hub, field, text, condition)                  \
+  RopeRule {                                                              \
+    gguf, hub,                                                            \
+        [](const RopeConfig& r, const DecoderConfig&) {                   \
+          const auto v = static_cast<double>(r.field);                    \
+          return std::isfinite(v) && (condition);                         \
+        },                                                                \
+        text, [](const RopeConfig& r) { return fmt::to_string(r.field); } \
   }
 
 bool factors_fit(const RopeConfig& r, const std::vector<float>& factors, const DecoderConfig& c) {
   if (r.scaling != RopeScaling::longrope) return true;
   return static_cast<std::int64_t>(factors.size()) == c.rotary_dim / 2 &&
-         std::all_of(factors.begin(), factors.end(), [](float f) { return std::isfinite(f) && f > 0.0f; });
+         std::all_of(factors.begin(), factors.end(),
+                     [](float f) { return std::isfinite(f) && f > 0.0f; });
 }
 
 const RopeRule kRopeRules[] = {
     RLX_ROPE_RULE("rope.freq_base", "rope_theta", base, "a number above 1", v > 1.0),
-    RLX_ROPE_RULE("rope.scaling.factor", "rope_parameters.factor", factor, "a number above 0", v > 0.0),
-    RLX_ROPE_RULE("rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings", original_context,
+    RLX_ROPE_RULE("rope.scaling.factor", "rope_parameters.factor", factor, "a number above 0",
+                  v > 0.0),
+    RLX_ROPE_RULE("rope.scaling.original_context_length",
+                  "rope_parameters.original_max_position_embeddings", original_context,
                   "a number of tokens", v >= 0.0 && v <= kMaxInt),
-    RLX_ROPE_RULE("rope.scaling.yarn_beta_fast", "rope_parameters.beta_fast", beta_fast, "a number above 0", v > 0.0),
-    RLX_ROPE_RULE("rope.scaling.yarn_beta_slow", "rope_parameters.beta_slow", beta_slow, "a number above 0", v > 0.0),
-    RLX_ROPE_RULE("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale", mscale, "a number, 0 or above", v >= 0.0),
-    RLX_ROPE_RULE("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale_all_dim", mscale_all_dim, "a number, 0 or above", v >= 0.0),
-    RLX_ROPE_RULE("rope.scaling.low_freq_factor", "rope_parameters.low_freq_factor", low_freq_factor, "a number above 0", v > 0.0),
-    RLX_ROPE_RULE("rope.scaling.high_freq_factor", "rope_parameters.high_freq_factor", high_freq_factor,
-                  "a number above low_freq_factor", v > r.low_freq_factor),
+    RLX_ROPE_RULE("rope.scaling.yarn_beta_fast", "rope_parameters.beta_fast", beta_fast,
+                  "a number above 0", v > 0.0),
+    RLX_ROPE_RULE("rope.scaling.yarn_beta_slow", "rope_parameters.beta_slow", beta_slow,
+                  "a number above 0", v > 0.0),
+    RLX_ROPE_RULE("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale", mscale,
+                  "a number, 0 or above", v >= 0.0),
+    RLX_ROPE_RULE("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale_all_dim",
+                  mscale_all_dim, "a number, 0 or above", v >= 0.0),
+    RLX_ROPE_RULE("rope.scaling.low_freq_factor", "rope_parameters.low_freq_factor",
+                  low_freq_factor, "a number above 0", v > 0.0),
+    RLX_ROPE_RULE("rope.scaling.high_freq_factor", "rope_parameters.high_freq_factor",
+                  high_freq_factor, "a number above low_freq_factor", v > r.low_freq_factor),
     {"rope.scaling.attn_factor", "rope_parameters.attention_factor",
-     [](const RopeConfig& r, const DecoderConfig&) { return !r.attention_factor || (std::isfinite(*r.attention_factor) && *r.attention_factor > 0.0); },
-     "a number above 0", [](const RopeConfig& r) { return fmt::to_string(r.attention_factor.value_or(0.0)); }},
+     [](const RopeConfig& r, const DecoderConfig&) {
+       return !r.attention_factor ||
+              (std::isfinite(*r.attention_factor) && *r.attention_factor > 0.0);
+     },
+     "a number above 0",
+     [](const RopeConfig& r) { return fmt::to_string(r.attention_factor.value_or(0.0)); }},
     {"rope_factors_short.weight", "rope_parameters.short_factor",
      [](const RopeConfig& r, const DecoderConfig& c) { return factors_fit(r, r.short_factor, c); },
-     "a number above 0 for each pair of rotary lanes", [](const RopeConfig& r) { return fmt::format("{}", r.short_factor); }},
+     "a number above 0 for each pair of rotary lanes",
+     [](const RopeConfig& r) { return fmt::format("{}", r.short_factor); }},
     {"rope_factors_long.weight", "rope_parameters.long_factor",
      [](const RopeConfig& r, const DecoderConfig& c) { return factors_fit(r, r.long_factor, c); },
-     "a number above 0 for each pair of rotary lanes", [](const RopeConfig& r) { return fmt::format("{}", r.long_factor); }},
+     "a number above 0 for each pair of rotary lanes",
+     [](const RopeConfig& r) { return fmt::format("{}", r.long_factor); }},
 };
 
 void check_rope(const DecoderConfig& c, const RopeConfig& rope) {
   for (const RopeRule& rule : kRopeRules)
     if (!rule.holds(rope, c))
-      fail(ErrorCode::format, "{}: expected {}, found {}", key_text(c, rule.gguf_key, rule.hub_key), rule.expected, rule.found(rope));
+      fail(ErrorCode::format, "{}: expected {}, found {}", key_text(c, rule.gguf_key, rule.hub_key),
+           rule.expected, rule.found(rope));
 }
 
 template <std::size_t N>
 void check_rules(const Rule (&rules)[N], const DecoderConfig& c, const TensorLimits& limits) {
   for (const Rule& rule : rules)
     if (!rule.holds(c, limits))
-      fail(ErrorCode::format, "{}: expected {}, found {}", key_text(c, rule.gguf_key, rule.hub_key), rule.expected(c, limits),
-           rule.found(c));
+      fail(ErrorCode::format, "{}: expected {}, found {}", key_text(c, rule.gguf_key, rule.hub_key),
+           rule.expected(c, limits), rule.found(c));
 }
 
 }  // namespace
@@ -154,13 +195,16 @@ TensorLimits TensorLimits::of(const WeightSource& weights) {
   TensorLimits limits;
   for (const std::string& name : weights.names()) {
     ++limits.tensors;
-    for (const std::int64_t d : weights.find(name)->shape) limits.largest = std::max(limits.largest, d);
+    for (const std::int64_t d : weights.find(name)->shape)
+      limits.largest = std::max(limits.largest, d);
   }
   limits.largest = std::min(limits.largest, kMaxInt);
   return limits;
 }
 
-void validate_counts(const DecoderConfig& config, const TensorLimits& limits) { check_rules(kCountRules, config, limits); }
+void validate_counts(const DecoderConfig& config, const TensorLimits& limits) {
+  check_rules(kCountRules, config, limits);
+}
 
 void validate(const DecoderConfig& config, const TensorLimits& limits) {
   validate_counts(config, limits);
@@ -174,15 +218,16 @@ Act activation_of(const DecoderConfig& config) {
     std::string_view name;
     Act act;
   };
-  static constexpr Name kNames[] = {{"silu", Act::silu},           {"swish", Act::silu}, {"gelu_pytorch_tanh", Act::gelu_tanh},
-                                    {"gelu_new", Act::gelu_tanh},  {"gelu", Act::gelu},  {"relu", Act::relu}};
+  static constexpr Name kNames[] = {
+      {"silu", Act::silu},          {"swish", Act::silu}, {"gelu_pytorch_tanh", Act::gelu_tanh},
+      {"gelu_new", Act::gelu_tanh}, {"gelu", Act::gelu},  {"relu", Act::relu}};
   std::string known;
   for (const Name& n : kNames) {
     if (n.name == config.activation) return n.act;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", n.name);
   }
-  fail(ErrorCode::unsupported, "{}: expected one of {}, found \"{}\"", key_text(config, "hidden_activation", "hidden_act"), known,
-       config.activation);
+  fail(ErrorCode::unsupported, "{}: expected one of {}, found \"{}\"",
+       key_text(config, "hidden_activation", "hidden_act"), known, config.activation);
 }
 
 }  // namespace rlx

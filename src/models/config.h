@@ -20,21 +20,21 @@ struct DecoderConfig {
   std::string name;          ///< as the file says, may be empty
   std::string file;          ///< what messages call the place of the config
   ConfigFormat format = ConfigFormat::hub;
-  std::string key_prefix;    ///< GGUF: general.architecture, the prefix of its keys
+  std::string key_prefix;  ///< GGUF: general.architecture, the prefix of its keys
 
   std::int64_t vocab = 0, hidden = 0, inner = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0, rotary_dim = 0;
   std::int64_t context = 0;
   std::int64_t experts = 0;  ///< above 0: a mixture, which these families are not
   double eps = 1e-6;
-  std::string activation;    ///< as the file calls it; `act` is what it means
+  std::string activation;  ///< as the file calls it; `act` is what it means
   Act act = Act::silu;
   bool qkv_bias = false, out_bias = false, mlp_bias = false, qk_norm = false, tied = false;
   double norm_offset = 0.0;  ///< 1: norms multiply by 1 + weight
 
   RopeStyle rope_style = RopeStyle::half;
-  RopeConfig rope;           ///< of the layers with full attention
-  RopeConfig local_rope;     ///< of the layers with a window (Gemma 3)
+  RopeConfig rope;        ///< of the layers with full attention
+  RopeConfig local_rope;  ///< of the layers with a window (Gemma 3)
 
   std::int64_t window = 0;     ///< tokens that a windowed layer sees; 0: none
   std::vector<bool> windowed;  ///< per layer
@@ -42,25 +42,30 @@ struct DecoderConfig {
   double embedding_scale = 1.0;
   double final_softcap = 0.0;  ///< 0: none
 
-  std::int64_t window_of(std::int64_t layer) const { return windowed[static_cast<std::size_t>(layer)] ? window : 0; }
+  std::int64_t window_of(std::int64_t layer) const {
+    return windowed[static_cast<std::size_t>(layer)] ? window : 0;
+  }
 };
 
 /// What the checkpoint's tensors can hold: bounds for counts that a file claims.
 struct TensorLimits {
-  std::int64_t tensors = 0;   ///< how many there are
-  std::int64_t largest = 0;   ///< the largest size of any of them
+  std::int64_t tensors = 0;  ///< how many there are
+  std::int64_t largest = 0;  ///< the largest size of any of them
   static TensorLimits of(const WeightSource& weights);
 };
 
-/// Checks sizes by one table before anything is sized by them: first the counts (`validate_counts`: a family's reader may rely on
-/// them), then everything. Error(format) for the first that is wrong: "FILE: KEY: expected E, found F".
+/// Checks sizes by one table before anything is sized by them: first the counts (`validate_counts`:
+/// a family's reader may rely on them), then everything. Error(format) for the first that is wrong:
+/// "FILE: KEY: expected E, found F".
 void validate_counts(const DecoderConfig& config, const TensorLimits& limits);
 void validate(const DecoderConfig& config, const TensorLimits& limits);
 
-/// The activation of a name ("silu", "gelu_pytorch_tanh"); Error(unsupported) that lists the known ones.
+/// The activation of a name ("silu", "gelu_pytorch_tanh"); Error(unsupported) that lists the known
+/// ones.
 Act activation_of(const DecoderConfig& config);
 
 /// "FILE: KEY" where KEY is the config's own name for a field.
-std::string key_text(const DecoderConfig& config, std::string_view gguf_key, std::string_view hub_key);
+std::string key_text(const DecoderConfig& config, std::string_view gguf_key,
+                     std::string_view hub_key);
 
 }  // namespace rlx

@@ -13,15 +13,20 @@ class Keys {
  public:
   Keys(const GgufFile& file, std::string_view architecture) : file_(file), prefix_(architecture) {}
   std::string key(std::string_view name) const { return fmt::format("{}.{}", prefix_, name); }
-  std::int64_t integer(std::string_view name, std::int64_t otherwise) const { return file_.get_int(key(name)).value_or(otherwise); }
-  double number(std::string_view name, double otherwise) const { return file_.get_float(key(name)).value_or(otherwise); }
+  std::int64_t integer(std::string_view name, std::int64_t otherwise) const {
+    return file_.get_int(key(name)).value_or(otherwise);
+  }
+  double number(std::string_view name, double otherwise) const {
+    return file_.get_float(key(name)).value_or(otherwise);
+  }
   std::optional<double> number(std::string_view name) const { return file_.get_float(key(name)); }
   std::string text(std::string_view name, std::string_view otherwise) const {
     return std::string(file_.get_string(key(name)).value_or(otherwise));
   }
   std::int64_t required(std::string_view name) const {
     const std::optional<std::int64_t> v = file_.get_int(key(name));
-    if (!v) fail(ErrorCode::format, "{}: {}: expected an integer, found none", file_.path(), key(name));
+    if (!v)
+      fail(ErrorCode::format, "{}: {}: expected an integer, found none", file_.path(), key(name));
     return *v;
   }
 
@@ -37,8 +42,8 @@ RopeScaling scaling_of(const GgufFile& file, const Keys& keys, const WeightSourc
   if (kind == "longrope") return RopeScaling::longrope;
   if (kind == "none") return RopeScaling::none;
   if (!kind.empty())
-    fail(ErrorCode::unsupported, "{}: {}: expected none, linear, yarn or longrope, found \"{}\"", file.path(),
-         keys.key("rope.scaling.type"), kind);
+    fail(ErrorCode::unsupported, "{}: {}: expected none, linear, yarn or longrope, found \"{}\"",
+         file.path(), keys.key("rope.scaling.type"), kind);
   if (weights.find("rope_factors_long.weight")) return RopeScaling::longrope;
   return keys.number("rope.scale_linear", 1.0) > 1.0 ? RopeScaling::linear : RopeScaling::none;
 }
@@ -51,7 +56,8 @@ std::vector<float> stored_floats(const WeightSource& weights, std::string_view k
   return values;
 }
 
-RopeConfig read_rope(const GgufFile& file, const Keys& keys, const WeightSource& weights, std::int64_t context) {
+RopeConfig read_rope(const GgufFile& file, const Keys& keys, const WeightSource& weights,
+                     std::int64_t context) {
   RopeConfig r;
   r.scaling = scaling_of(file, keys, weights);
   r.base = keys.number("rope.freq_base", r.base);
@@ -59,15 +65,20 @@ RopeConfig read_rope(const GgufFile& file, const Keys& keys, const WeightSource&
   r.attention_factor = keys.number("rope.scaling.yarn_attn_factor");
   if (!r.attention_factor) r.attention_factor = keys.number("rope.scaling.attn_factor");
   r.mscale_all_dim = keys.number("rope.scaling.yarn_log_multiplier", 0.0);
-  if (r.mscale_all_dim != 0.0) r.mscale = 1.0;  // the key's definition: the ratio of a plain term to this one
+  if (r.mscale_all_dim != 0.0)
+    r.mscale = 1.0;  // the key's definition: the ratio of a plain term to this one
   r.beta_fast = keys.number("rope.scaling.yarn_beta_fast", r.beta_fast);
   r.beta_slow = keys.number("rope.scaling.yarn_beta_slow", r.beta_slow);
   r.short_factor = stored_floats(weights, "rope_factors_short.weight");
   r.long_factor = stored_floats(weights, "rope_factors_long.weight");
-  const bool extended = r.original_context > 0 && (r.scaling == RopeScaling::longrope || r.scaling == RopeScaling::yarn);
-  const double implied = extended ? static_cast<double>(context) / static_cast<double>(r.original_context) : 1.0;
+  const bool extended = r.original_context > 0 &&
+                        (r.scaling == RopeScaling::longrope || r.scaling == RopeScaling::yarn);
+  const double implied =
+      extended ? static_cast<double>(context) / static_cast<double>(r.original_context) : 1.0;
   // Files older than rope.scaling.factor name the factor of linear scaling rope.scale_linear.
-  r.factor = keys.number("rope.scaling.factor", r.scaling == RopeScaling::linear ? keys.number("rope.scale_linear", 1.0) : implied);
+  r.factor = keys.number("rope.scaling.factor", r.scaling == RopeScaling::linear
+                                                    ? keys.number("rope.scale_linear", 1.0)
+                                                    : implied);
   return r;
 }
 
@@ -78,7 +89,8 @@ std::int64_t vocab_of(const Keys& keys, const WeightSource& weights) {
 
 }  // namespace
 
-DecoderConfig read_config(const Architecture& family, const GgufFile& file, const WeightSource& weights) {
+DecoderConfig read_config(const Architecture& family, const GgufFile& file,
+                          const WeightSource& weights) {
   DecoderConfig c;
   c.architecture = family.name;
   c.file = file.path();
@@ -87,7 +99,9 @@ DecoderConfig read_config(const Architecture& family, const GgufFile& file, cons
   c.name = std::string(file.get_string("general.name").value_or(""));
   const Keys keys(file, c.key_prefix);
   if (const std::int64_t parts = file.get_int("split.count").value_or(1); parts > 1)
-    fail(ErrorCode::unsupported, "{}: split.count: expected a whole model in one file, found one of {} parts", c.file, parts);
+    fail(ErrorCode::unsupported,
+         "{}: split.count: expected a whole model in one file, found one of {} parts", c.file,
+         parts);
   const TensorLimits limits = TensorLimits::of(weights);
 
   c.layers = keys.required("block_count");
@@ -114,7 +128,8 @@ DecoderConfig read_config(const Architecture& family, const GgufFile& file, cons
   c.rope = read_rope(file, keys, weights, c.context);
   family.read_gguf(file, weights, c);
   c.act = activation_of(c);
-  if (c.attention_scale == 0.0 && c.head_dim > 0) c.attention_scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
+  if (c.attention_scale == 0.0 && c.head_dim > 0)
+    c.attention_scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
   validate(c, limits);
   return c;
 }

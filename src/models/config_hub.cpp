@@ -1,5 +1,5 @@
-// Config of a decoder from config.json: the newest style (`rope_parameters`, `dtype`) and the older one (`rope_theta`,
-// `rope_scaling`).
+// Config of a decoder from config.json: the newest style (`rope_parameters`, `dtype`) and the older
+// one (`rope_theta`, `rope_scaling`).
 #include <cmath>
 #include <string>
 
@@ -16,22 +16,27 @@ RopeScaling scaling_of(const HubConfig& rope) {
   if (kind == "su") return RopeScaling::longrope;
   for (std::size_t i = 1; i < kRopeScalingNames.size(); ++i)
     if (kRopeScalingNames[i] == kind) return static_cast<RopeScaling>(i);
-  fail(ErrorCode::unsupported, "{}: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found \"{}\"", rope.file(),
-       kind);
+  fail(ErrorCode::unsupported,
+       "{}: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found \"{}\"",
+       rope.file(), kind);
 }
 
 double required_number(const HubConfig& rope, std::string_view key) {
   const std::optional<double> v = rope.number(key);
-  if (!v) fail(ErrorCode::format, "{}: {} of the RoPE parameters: expected a number, found none", rope.file(), key);
+  if (!v)
+    fail(ErrorCode::format, "{}: {} of the RoPE parameters: expected a number, found none",
+         rope.file(), key);
   return *v;
 }
 
 /// What the RoPE types with a scaling have in common; `context` is max_position_embeddings.
-void read_scaling(const HubConfig& hub, const HubConfig& rope, std::int64_t context, RopeConfig& r) {
+void read_scaling(const HubConfig& hub, const HubConfig& rope, std::int64_t context,
+                  RopeConfig& r) {
   // HF transformers gives a value beside the RoPE parameters (Phi 3) priority over one inside.
   r.original_context = hub.integer("original_max_position_embeddings")
                            .value_or(rope.integer("original_max_position_embeddings").value_or(0));
-  const bool implied = (r.scaling == RopeScaling::yarn || r.scaling == RopeScaling::longrope) && r.original_context > 0;
+  const bool implied = (r.scaling == RopeScaling::yarn || r.scaling == RopeScaling::longrope) &&
+                       r.original_context > 0;
   if (implied && !rope.has("factor")) {
     r.factor = static_cast<double>(context) / static_cast<double>(r.original_context);
   } else {
@@ -60,7 +65,9 @@ void read_attention(const HubConfig& hub, DecoderConfig& c) {
   const std::optional<HubConfig> rope = hub.object("rope_parameters");
   const std::optional<double> inside = rope ? rope->number("partial_rotary_factor") : std::nullopt;
   const double part = inside.value_or(hub.number("partial_rotary_factor").value_or(1.0));
-  c.rotary_dim = part > 0.0 && part <= 1.0 ? static_cast<std::int64_t>(static_cast<double>(c.head_dim) * part) : 0;
+  c.rotary_dim = part > 0.0 && part <= 1.0
+                     ? static_cast<std::int64_t>(static_cast<double>(c.head_dim) * part)
+                     : 0;
   const bool bias = hub.flag("attention_bias").value_or(false);
   c.qkv_bias = bias;
   c.out_bias = bias;
@@ -82,12 +89,15 @@ RopeConfig read_hub_rope(const HubConfig& hub, std::string_view layer_type, std:
   return r;
 }
 
-std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers, bool (*by_rule)(const HubConfig&, std::int64_t)) {
+std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers,
+                                   bool (*by_rule)(const HubConfig&, std::int64_t)) {
   std::vector<bool> windowed;
   if (const std::optional<std::vector<std::string>> types = hub.texts("layer_types")) {
     for (const std::string& type : *types) {
       if (type != "sliding_attention" && type != "full_attention")
-        fail(ErrorCode::unsupported, "{}: layer_types: expected sliding_attention or full_attention, found \"{}\"", hub.file(), type);
+        fail(ErrorCode::unsupported,
+             "{}: layer_types: expected sliding_attention or full_attention, found \"{}\"",
+             hub.file(), type);
       windowed.push_back(type == "sliding_attention");
     }
     return windowed;
@@ -96,12 +106,16 @@ std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers, bo
   return windowed;
 }
 
-DecoderConfig read_config(const Architecture& family, const HubConfig& top, const WeightSource& weights) {
+DecoderConfig read_config(const Architecture& family, const HubConfig& top,
+                          const WeightSource& weights) {
   DecoderConfig c;
   c.architecture = family.name;
   c.file = top.file();
   if (top.has("quantization_config"))
-    fail(ErrorCode::unsupported, "{}: quantization_config: expected weights in f32, f16 or bf16, found a quantised checkpoint", c.file);
+    fail(ErrorCode::unsupported,
+         "{}: quantization_config: expected weights in f32, f16 or bf16, found a quantised "
+         "checkpoint",
+         c.file);
   c.name = top.text("_name_or_path").value_or("");
   // A model with images nests its decoder; what the decoder leaves out has the family's defaults.
   const HubConfig hub = top.object("text_config").value_or(top).over(family.hub_defaults);
@@ -123,7 +137,8 @@ DecoderConfig read_config(const Architecture& family, const HubConfig& top, cons
   c.rope = read_hub_rope(hub, "full_attention", c.context);
   family.read_hub(hub, c);
   c.act = activation_of(c);
-  if (c.attention_scale == 0.0 && c.head_dim > 0) c.attention_scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
+  if (c.attention_scale == 0.0 && c.head_dim > 0)
+    c.attention_scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
   validate(c, limits);
   return c;
 }

@@ -15,7 +15,8 @@ std::vector<float> read_divisors(FlowCtx& ctx, std::int64_t n) {
   std::vector<float> divisors = ctx.read_vector(kDivisors, n);
   for (const float d : divisors)
     if (!std::isfinite(d) || d <= 0.0f)
-      fail(ErrorCode::format, "{}: {}: expected numbers above 0, found {}", ctx.weights().origin(), kDivisors, d);
+      fail(ErrorCode::format, "{}: {}: expected numbers above 0, found {}", ctx.weights().origin(),
+           kDivisors, d);
   return divisors;
 }
 
@@ -32,15 +33,20 @@ void decoder_inputs(ModelFlow& flow) {
 
 FlowStage decoder_rope(const FlowInput& in, const RopeConfig& rope, std::string slot) {
   const DecoderConfig& c = in.config;
-  return [rope, slot = std::move(slot), rotary = c.rotary_dim, context = c.context, session = in.session, style = c.rope_style,
+  return [rope, slot = std::move(slot), rotary = c.rotary_dim, context = c.context,
+          session = in.session, style = c.rope_style,
           stored = c.format == ConfigFormat::gguf](FlowCtx& ctx, FlowState& state) {
-    const std::vector<float> divisors = stored ? read_divisors(ctx, rotary / 2) : std::vector<float>{};
+    const std::vector<float> divisors =
+        stored ? read_divisors(ctx, rotary / 2) : std::vector<float>{};
     if (rope.scaling == RopeScaling::longrope && stored) {
       ctx.read_vector("rope_factors_short.weight", rotary / 2);
       ctx.read_vector("rope_factors_long.weight", rotary / 2);
     }
     RopeTable table = rope_table(rope, rotary, context, session, divisors);
-    rope_frequencies({.name = slot, .inv_freq = std::move(table.inv_freq), .magnitude = table.magnitude, .style = style})(ctx, state);
+    rope_frequencies({.name = slot,
+                      .inv_freq = std::move(table.inv_freq),
+                      .magnitude = table.magnitude,
+                      .style = style})(ctx, state);
   };
 }
 
@@ -125,16 +131,17 @@ ModelFlow pre_norm_decoder(const FlowInput& in) {
   decoder_inputs(flow);
   flow.stage("rope", decoder_rope(in, in.config.rope, "rope"))
       .stage("embed_tokens", embed_tokens(in))
-      .repeat_layers(in.config.layers, [&](ModelFlow& layer, std::int64_t i) {
-        layer.stage("residual_save", residual_save())
-            .stage("attention_norm", decoder_norm(in, "attention_norm", i))
-            .stage("self_attention", decoder_attention(in, i))
-            .stage("residual_add", residual_add())
-            .stage("residual_save", residual_save())
-            .stage("mlp_norm", decoder_norm(in, "mlp_norm", i))
-            .stage("mlp", decoder_mlp(in, i))
-            .stage("residual_add", residual_add());
-      })
+      .repeat_layers(in.config.layers,
+                     [&](ModelFlow& layer, std::int64_t i) {
+                       layer.stage("residual_save", residual_save())
+                           .stage("attention_norm", decoder_norm(in, "attention_norm", i))
+                           .stage("self_attention", decoder_attention(in, i))
+                           .stage("residual_add", residual_add())
+                           .stage("residual_save", residual_save())
+                           .stage("mlp_norm", decoder_norm(in, "mlp_norm", i))
+                           .stage("mlp", decoder_mlp(in, i))
+                           .stage("residual_add", residual_add());
+                     })
       .stage("lm_head", decoder_head(in))
       .output("logits");
   return flow;

@@ -1,4 +1,5 @@
-// The parts that flows of decoders share: inputs, RoPE tables, and blocks filled in from the config.
+// The parts that flows of decoders share: inputs, RoPE tables, and blocks filled in from the
+// config.
 #pragma once
 
 #include "flow/blocks/attention.h"
@@ -12,7 +13,8 @@
 
 namespace rlx {
 
-/// tokens[rows], positions[rows], seq_start[batch + 1], past[batch], slot[batch], out_rows[out_rows], all i32 (built_model.h).
+/// tokens[rows], positions[rows], seq_start[batch + 1], past[batch], slot[batch],
+/// out_rows[out_rows], all i32 (built_model.h).
 void decoder_inputs(ModelFlow& flow);
 
 /// The table of `rope`, with the divisors of the file's `rope_freqs.weight` where it has them.
@@ -21,14 +23,16 @@ FlowStage decoder_rope(const FlowInput& in, const RopeConfig& rope, std::string 
 FlowStage embed_tokens(const FlowInput& in);
 FlowStage decoder_norm(const FlowInput& in, std::string_view role, std::int64_t layer = 0);
 /// Attention of a layer; `rope` is the slot of its frequencies.
-FlowStage decoder_attention(const FlowInput& in, std::int64_t layer, std::string_view rope = "rope");
+FlowStage decoder_attention(const FlowInput& in, std::int64_t layer,
+                            std::string_view rope = "rope");
 FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer);
 FlowStage decoder_head(const FlowInput& in);
 
 /// The decoder of Llama and its kin: x + attention(norm(x)), then x + mlp(norm(x)).
 ModelFlow pre_norm_decoder(const FlowInput& in);
 
-/// Tensors of that decoder in both formats; `q_norm` and `k_norm` only where the family has them. A leading slash: beside the decoder.
+/// Tensors of that decoder in both formats; `q_norm` and `k_norm` only where the family has them. A
+/// leading slash: beside the decoder.
 inline constexpr TensorName kPreNormTensors[] = {
     {"embedding", "embed_tokens", "token_embd"},
     {"attention_norm", "layers.{}.input_layernorm", "blk.{}.attn_norm"},

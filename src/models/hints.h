@@ -13,7 +13,7 @@ namespace rlx {
 
 /// Defaults of generation; a user's own choice wins over each. Absent: the checkpoint says nothing.
 struct ModelHints {
-  std::vector<std::int32_t> eos;             ///< tokens that end a text, each once, in the order of the files
+  std::vector<std::int32_t> eos;  ///< tokens that end a text, each once, in the order of the files
   std::optional<std::int32_t> bos, pad;
   std::optional<bool> do_sample;             ///< false: greedy
   std::optional<double> temperature;         ///< 0 or above
@@ -22,8 +22,8 @@ struct ModelHints {
   std::optional<double> repetition_penalty;  ///< above 0
 };
 
-/// From tokenizer.ggml.*_token_id and general.sampling.*. Error(format): an id outside 0 .. vocab - 1, a setting outside its range;
-/// file, key, expected and found are named.
+/// From tokenizer.ggml.*_token_id and general.sampling.*. Error(format): an id outside 0 .. vocab -
+/// 1, a setting outside its range; file, key, expected and found are named.
 ModelHints read_hints(const GgufFile& file, std::int64_t vocab);
 /// From config.json and, over it, generation_config.json (nullptr: there is none).
 ModelHints read_hints(const HubConfig& config, const HubConfig* generation, std::int64_t vocab);

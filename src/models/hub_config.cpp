@@ -22,7 +22,8 @@ std::string shown(const Json& value) {
 std::optional<std::int64_t> to_integer(const Json& v) {
   if (v.is_number_unsigned()) {
     const auto u = v.get<std::uint64_t>();
-    return std::in_range<std::int64_t>(u) ? std::optional(static_cast<std::int64_t>(u)) : std::nullopt;
+    return std::in_range<std::int64_t>(u) ? std::optional(static_cast<std::int64_t>(u))
+                                          : std::nullopt;
   }
   if (v.is_number_integer()) return v.get<std::int64_t>();
   return std::nullopt;
@@ -41,7 +42,8 @@ HubConfig HubConfig::from_text(std::string_view text, std::string file) {
   } catch (const Json::exception& e) {
     fail(ErrorCode::format, "{}: expected JSON: {}", file, e.what());
   }
-  if (!json.is_object()) fail(ErrorCode::format, "{}: expected a JSON object, found {}", file, shown(json));
+  if (!json.is_object())
+    fail(ErrorCode::format, "{}: expected a JSON object, found {}", file, shown(json));
   return HubConfig(std::move(json), std::move(file), {});
 }
 
@@ -50,8 +52,10 @@ const Json* HubConfig::find(std::string_view key) const {
   return it == json_.end() || it->is_null() ? nullptr : &*it;
 }
 
-void HubConfig::fail_type(std::string_view key, std::string_view expected, const Json& found) const {
-  fail(ErrorCode::format, "{}: {}{}: expected {}, found {}", file_, path_, key, expected, shown(found));
+void HubConfig::fail_type(std::string_view key, std::string_view expected,
+                          const Json& found) const {
+  fail(ErrorCode::format, "{}: {}{}: expected {}, found {}", file_, path_, key, expected,
+       shown(found));
 }
 
 std::optional<std::int64_t> HubConfig::integer(std::string_view key) const {

@@ -1,5 +1,6 @@
-// Typed reading of a JSON object of the hub (config.json, generation_config.json, tokenizer_config.json). A value of another
-// type is Error(format) that names file, key, expected and found; null counts as absent.
+// Typed reading of a JSON object of the hub (config.json, generation_config.json,
+// tokenizer_config.json). A value of another type is Error(format) that names file, key, expected
+// and found; null counts as absent.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace rlx {
 
 class HubConfig {
  public:
-  /// Reads a file of at most 64 MiB. Errors: io; format (no JSON, or no object at the top), with the position.
+  /// Reads a file of at most 64 MiB. Errors: io; format (no JSON, or no object at the top), with
+  /// the position.
   static HubConfig from_file(const std::filesystem::path& path);
   static HubConfig from_text(std::string_view text, std::string file);
 
@@ -32,7 +34,8 @@ class HubConfig {
   /// A value that must be there.
   std::int64_t required_integer(std::string_view key) const;
 
-  /// The same object with `defaults` (JSON text of an object) under it: a key that is absent here has its value from there.
+  /// The same object with `defaults` (JSON text of an object) under it: a key that is absent here
+  /// has its value from there.
   HubConfig over(std::string_view defaults) const;
   const nlohmann::json& json() const { return json_; }
 
@@ -41,7 +44,8 @@ class HubConfig {
       : json_(std::move(json)), file_(std::move(file)), path_(std::move(path)) {}
 
   const nlohmann::json* find(std::string_view key) const;
-  [[noreturn]] void fail_type(std::string_view key, std::string_view expected, const nlohmann::json& found) const;
+  [[noreturn]] void fail_type(std::string_view key, std::string_view expected,
+                              const nlohmann::json& found) const;
 
   nlohmann::json json_;
   std::string file_;

@@ -9,11 +9,12 @@
 
 namespace rlx {
 
-/// RoPE of the layers of a type ("full_attention"; only where the parameters are nested by type), from `rope_parameters`, or
-/// `rope_theta` and `rope_scaling`. `context`: max_position_embeddings.
+/// RoPE of the layers of a type ("full_attention"; only where the parameters are nested by type),
+/// from `rope_parameters`, or `rope_theta` and `rope_scaling`. `context`: max_position_embeddings.
 RopeConfig read_hub_rope(const HubConfig& hub, std::string_view layer_type, std::int64_t context);
 
 /// Which layers have a window: `layer_types` where it is given, else the family's rule.
-std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers, bool (*by_rule)(const HubConfig&, std::int64_t));
+std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers,
+                                   bool (*by_rule)(const HubConfig&, std::int64_t));
 
 }  // namespace rlx

@@ -1,5 +1,6 @@
-// Llama 1 to 3 (https://arxiv.org/abs/2302.13971, https://arxiv.org/abs/2407.21783) and what keeps its form (SmolLM2, ...):
-// pre-norm decoder, grouped heads, SwiGLU; biases and every RoPE scaling by config.
+// Llama 1 to 3 (https://arxiv.org/abs/2302.13971, https://arxiv.org/abs/2407.21783) and what keeps
+// its form (SmolLM2, ...): pre-norm decoder, grouped heads, SwiGLU; biases and every RoPE scaling
+// by config.
 #include "models/decoder.h"
 
 namespace rlx {
@@ -10,7 +11,9 @@ constexpr std::string_view kClasses[] = {"LlamaForCausalLM"};
 constexpr std::string_view kModelTypes[] = {"llama"};
 
 // GGUF files of this family store the rows of wq and wk in the order of adjacent pairs.
-void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { c.rope_style = RopeStyle::adjacent; }
+void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) {
+  c.rope_style = RopeStyle::adjacent;
+}
 
 void read_hub(const HubConfig&, DecoderConfig&) {}
 
@@ -21,7 +24,8 @@ constinit const Architecture kLlama = {
     .gguf = kGguf,
     .classes = kClasses,
     .model_types = kModelTypes,
-    .hub_defaults = R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "hidden_act": "silu"})",
+    .hub_defaults =
+        R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "hidden_act": "silu"})",
     .tensors = kPreNormTensors,
     .read_gguf = read_gguf,
     .read_hub = read_hub,

@@ -27,31 +27,42 @@ std::string template_of_list(const HubConfig& config) {
   for (const nlohmann::json& item : config.json()["chat_template"]) {
     const auto text = item.is_object() ? item.find("template") : item.end();
     if (!item.is_object() || text == item.end() || !text->is_string())
-      fail(ErrorCode::format, "{}: chat_template: expected a string or a list of {{name, template}}, found another value", config.file());
+      fail(ErrorCode::format,
+           "{}: chat_template: expected a string or a list of {{name, template}}, found another "
+           "value",
+           config.file());
     const auto name = item.find("name");
-    if (name != item.end() && name->is_string() && name->get<std::string>() == "default") return text->get<std::string>();
+    if (name != item.end() && name->is_string() && name->get<std::string>() == "default")
+      return text->get<std::string>();
     if (first.empty()) first = text->get<std::string>();
   }
   return first;
 }
 
 std::string folder_template(const fs::path& folder, const fs::path& tokenizer_config) {
-  if (is_file(folder / "chat_template.jinja")) return read_file(folder / "chat_template.jinja", kMaxTemplateBytes);
+  if (is_file(folder / "chat_template.jinja"))
+    return read_file(folder / "chat_template.jinja", kMaxTemplateBytes);
   if (tokenizer_config.empty()) return {};
   const HubConfig config = HubConfig::from_file(tokenizer_config);
   if (!config.has("chat_template")) return {};
-  return config.json()["chat_template"].is_array() ? template_of_list(config) : config.text("chat_template").value_or("");
+  return config.json()["chat_template"].is_array() ? template_of_list(config)
+                                                   : config.text("chat_template").value_or("");
 }
 
 LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
   const fs::path config_path = folder / "config.json";
   if (!is_file(config_path))
-    fail(ErrorCode::io, "{}: expected a model folder with config.json and model.safetensors, found no config.json", folder.string());
+    fail(ErrorCode::io,
+         "{}: expected a model folder with config.json and model.safetensors, found no config.json",
+         folder.string());
   if (!is_file(folder / "model.safetensors") && !is_file(folder / "model.safetensors.index.json"))
-    fail(ErrorCode::io, "{}: expected model.safetensors or model.safetensors.index.json, found neither", folder.string());
+    fail(ErrorCode::io,
+         "{}: expected model.safetensors or model.safetensors.index.json, found neither",
+         folder.string());
   const HubConfig hub = HubConfig::from_file(config_path);
   const Architecture& family = architecture_of_hub(hub);
-  const std::shared_ptr<const WeightSource> weights = safetensors_weights(open_safetensors_folder(folder), folder.string());
+  const std::shared_ptr<const WeightSource> weights =
+      safetensors_weights(open_safetensors_folder(folder), folder.string());
 
   LoadedModel loaded;
   loaded.path = folder;
@@ -61,7 +72,8 @@ LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
   if (is_file(generation_path)) generation = HubConfig::from_file(generation_path);
   loaded.hints = read_hints(hub, generation ? &*generation : nullptr, loaded.config.vocab);
   if (is_file(folder / "tokenizer.json")) loaded.tokenizer_json = folder / "tokenizer.json";
-  if (is_file(folder / "tokenizer_config.json")) loaded.tokenizer_config = folder / "tokenizer_config.json";
+  if (is_file(folder / "tokenizer_config.json"))
+    loaded.tokenizer_config = folder / "tokenizer_config.json";
   loaded.chat_template = folder_template(folder, loaded.tokenizer_config);
   loaded.model = build_decoder(family, loaded.config, weights, options.context);
   return loaded;
@@ -71,19 +83,25 @@ void require_gguf(const fs::path& path) {
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   std::string magic;
-  for (std::size_t i = 0; i < std::min<std::size_t>(bytes.size(), 4); ++i) magic += fmt::format("{:02x} ", std::to_integer<int>(bytes[i]));
+  for (std::size_t i = 0; i < std::min<std::size_t>(bytes.size(), 4); ++i)
+    magic += fmt::format("{:02x} ", std::to_integer<int>(bytes[i]));
   if (magic == "47 47 55 46 ") return;
   if (!magic.empty()) magic.pop_back();
-  const std::string_view advice = path.extension() == ".safetensors" ? "; a safetensors checkpoint is given as its folder" : "";
-  fail(ErrorCode::format, "{}: expected a GGUF file (first bytes 47 47 55 46) or a model folder, found a file that starts with {}{}",
+  const std::string_view advice =
+      path.extension() == ".safetensors" ? "; a safetensors checkpoint is given as its folder" : "";
+  fail(ErrorCode::format,
+       "{}: expected a GGUF file (first bytes 47 47 55 46) or a model folder, found a file that "
+       "starts with {}{}",
        path.string(), magic, advice);
 }
 
 }  // namespace
 
-LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory, const BuildOptions& options) {
+LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
+                       const BuildOptions& options) {
   const Architecture& family = architecture_of_gguf(*file);
-  const std::shared_ptr<const WeightSource> weights = gguf_weights(file, in_memory ? Storage::memory : Storage::mapped);
+  const std::shared_ptr<const WeightSource> weights =
+      gguf_weights(file, in_memory ? Storage::memory : Storage::mapped);
   LoadedModel loaded;
   loaded.path = file->path();
   loaded.config = read_config(family, *file, *weights);
@@ -98,7 +116,8 @@ LoadedModel load_model(const fs::path& path, const BuildOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status))
-    fail(ErrorCode::io, "{}: expected a GGUF file or a model folder, found nothing{}", path.string(),
+    fail(ErrorCode::io, "{}: expected a GGUF file or a model folder, found nothing{}",
+         path.string(),
          error && error != std::errc::no_such_file_or_directory ? ": " + error.message() : "");
   if (fs::is_directory(status)) return load_folder(path, options);
   require_gguf(path);

@@ -14,27 +14,32 @@
 namespace rlx {
 
 struct BuildOptions {
-  std::int64_t context = 0;  ///< tokens that the session holds (dynamic and longrope scalings depend on it); 0: the model's own
+  std::int64_t context = 0;  ///< tokens that the session holds (dynamic and longrope scalings
+                             ///< depend on it); 0: the model's own
 };
 
 struct LoadedModel {
   BuiltModel model;
   DecoderConfig config;
   ModelHints hints;
-  std::filesystem::path path;             ///< as it was given
-  std::shared_ptr<const GgufFile> gguf;   ///< the file, with its tokenizer; nullptr for a folder
-  std::filesystem::path tokenizer_json;   ///< of a folder: tokenizer.json; empty when there is none
-  std::filesystem::path tokenizer_config; ///< of a folder: tokenizer_config.json; empty when there is none
-  std::string chat_template;              ///< Jinja text; empty when there is none
+  std::filesystem::path path;            ///< as it was given
+  std::shared_ptr<const GgufFile> gguf;  ///< the file, with its tokenizer; nullptr for a folder
+  std::filesystem::path tokenizer_json;  ///< of a folder: tokenizer.json; empty when there is none
+  std::filesystem::path
+      tokenizer_config;       ///< of a folder: tokenizer_config.json; empty when there is none
+  std::string chat_template;  ///< Jinja text; empty when there is none
 };
 
-/// Reads, validates and builds; weights stay in the mapped files. MODEL is a GGUF file, or a folder with config.json and
-/// model.safetensors (or its index and shards), and beside them tokenizer.json, tokenizer_config.json, generation_config.json,
-/// chat_template.jinja. Errors: io (no such path, a file that is missing or cannot be read); format (a foreign or damaged file, a value out
-/// of range, with file and key); unsupported (architecture, element type); shape (tensors that are missing or of another shape).
+/// Reads, validates and builds; weights stay in the mapped files. MODEL is a GGUF file, or a folder
+/// with config.json and model.safetensors (or its index and shards), and beside them
+/// tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja. Errors: io
+/// (no such path, a file that is missing or cannot be read); format (a foreign or damaged file, a
+/// value out of range, with file and key); unsupported (architecture, element type); shape (tensors
+/// that are missing or of another shape).
 LoadedModel load_model(const std::filesystem::path& path, const BuildOptions& options = {});
 
 /// The same over files in memory, for tests and fuzzing.
-LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory, const BuildOptions& options = {});
+LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
+                       const BuildOptions& options = {});
 
 }  // namespace rlx

@@ -1,5 +1,6 @@
-// Mistral 7B (https://arxiv.org/abs/2310.06825): Llama with a window on every layer. Converted files usually call themselves
-// "llama" and have no window; a file that calls itself "mistral" is read as the paper has it.
+// Mistral 7B (https://arxiv.org/abs/2310.06825): Llama with a window on every layer. Converted
+// files usually call themselves "llama" and have no window; a file that calls itself "mistral" is
+// read as the paper has it.
 #include "models/decoder.h"
 
 namespace rlx {
@@ -31,7 +32,8 @@ constinit const Architecture kMistral = {
     .gguf = kGguf,
     .classes = kClasses,
     .model_types = kModelTypes,
-    .hub_defaults = R"({"max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+    .hub_defaults =
+        R"({"max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "hidden_act": "silu",
                         "num_key_value_heads": 8, "sliding_window": 4096})",
     .tensors = kPreNormTensors,
     .read_gguf = read_gguf,

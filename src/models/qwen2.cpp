@@ -1,5 +1,5 @@
-// Qwen 2 and 2.5 (https://arxiv.org/abs/2412.15115): Llama with biases on q, k and v, and a window on the upper layers where the
-// config asks for it.
+// Qwen 2 and 2.5 (https://arxiv.org/abs/2412.15115): Llama with biases on q, k and v, and a window
+// on the upper layers where the config asks for it.
 #include "models/decoder.h"
 #include "models/hub_rope.h"
 
@@ -17,7 +17,9 @@ void biases(DecoderConfig& c) {
 
 void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { biases(c); }
 
-bool upper_layer(const HubConfig& hub, std::int64_t layer) { return layer >= hub.integer("max_window_layers").value_or(0); }
+bool upper_layer(const HubConfig& hub, std::int64_t layer) {
+  return layer >= hub.integer("max_window_layers").value_or(0);
+}
 
 void read_hub(const HubConfig& hub, DecoderConfig& c) {
   biases(c);
@@ -33,7 +35,8 @@ constinit const Architecture kQwen2 = {
     .gguf = kGguf,
     .classes = kClasses,
     .model_types = kModelTypes,
-    .hub_defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+    .hub_defaults =
+        R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu",
                         "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
     .tensors = kPreNormTensors,
     .read_gguf = read_gguf,

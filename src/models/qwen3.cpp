@@ -1,4 +1,5 @@
-// Qwen 3 (https://arxiv.org/abs/2505.09388): Llama with an RMS norm on each head of q and k, and heads of their own size.
+// Qwen 3 (https://arxiv.org/abs/2505.09388): Llama with an RMS norm on each head of q and k, and
+// heads of their own size.
 #include "models/decoder.h"
 #include "models/hub_rope.h"
 
@@ -11,7 +12,9 @@ constexpr std::string_view kModelTypes[] = {"qwen3"};
 
 void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { c.qk_norm = true; }
 
-bool upper_layer(const HubConfig& hub, std::int64_t layer) { return layer >= hub.integer("max_window_layers").value_or(0); }
+bool upper_layer(const HubConfig& hub, std::int64_t layer) {
+  return layer >= hub.integer("max_window_layers").value_or(0);
+}
 
 void read_hub(const HubConfig& hub, DecoderConfig& c) {
   c.qk_norm = true;
@@ -28,7 +31,8 @@ constinit const Architecture kQwen3 = {
     .gguf = kGguf,
     .classes = kClasses,
     .model_types = kModelTypes,
-    .hub_defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu", "head_dim": 128,
+    .hub_defaults =
+        R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu", "head_dim": 128,
                         "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
     .tensors = kPreNormTensors,
     .read_gguf = read_gguf,

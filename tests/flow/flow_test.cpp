@@ -25,7 +25,9 @@ std::string message(const std::function<void()>& f) {
   return "no error";
 }
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// A model of two sizes: 4 tokens of vocabulary, 2 hidden.
 WeightMap toy_weights() {
@@ -41,11 +43,12 @@ ModelFlow toy_flow() {
   flow.input("tokens", Shape({sym::rows}, DType::i32))
       .input("out_rows", Shape({sym::out_rows}, DType::i32))
       .stage("embed_tokens", token_embedding({.weight = "table", .vocab = 4, .hidden = 2}))
-      .repeat_layers(2, [](ModelFlow& layer, std::int64_t) {
-        layer.stage("residual_save", residual_save())
-            .stage("norm", rms_norm({.weight = "norm", .size = 2}))
-            .stage("residual_add", residual_add());
-      })
+      .repeat_layers(2,
+                     [](ModelFlow& layer, std::int64_t) {
+                       layer.stage("residual_save", residual_save())
+                           .stage("norm", rms_norm({.weight = "norm", .size = 2}))
+                           .stage("residual_add", residual_add());
+                     })
       .stage("lm_head", lm_head({.norm = "norm", .weight = {}, .vocab = 4, .hidden = 2}))
       .output("logits");
   return flow;
@@ -59,8 +62,7 @@ TEST(Flow, BuildsAGraphWhoseNodesKnowTheirStage) {
   EXPECT_EQ(m.graph.shape(m.graph.outputs()[0].value), Shape({sym::out_rows, Dim(4)}, DType::f32));
   EXPECT_EQ(m.graph.node(m.graph.outputs()[0].value).origin, "lm_head");
   int norms = 0;
-  for (const Node& n : m.graph.nodes())
-    if (n.origin == "layers.1.norm") ++norms;
+  for (const Node& n : m.graph.nodes()) norms += n.origin == "layers.1.norm";
   EXPECT_EQ(norms, 1) << "the weight was declared by layer 0";
   EXPECT_EQ(m.info.architecture, "toy");
   EXPECT_EQ(m.info.parameters, 4 * 2 + 2);
@@ -101,7 +103,8 @@ TEST(Flow, SynthesisedParamsBringTheirData) {
   ctx.synth_param("freq", {1.0f, 0.5f}, Shape({2}, DType::f32));
   ctx.synth_zeros("beta", 3);
   EXPECT_TRUE(contains(message([&] { ctx.synth_zeros("beta", 3); }), "beta"));
-  EXPECT_TRUE(contains(message([&] { ctx.synth_param("x", {1.0f}, Shape({2}, DType::f32)); }), "1 values"));
+  EXPECT_TRUE(
+      contains(message([&] { ctx.synth_param("x", {1.0f}, Shape({2}, DType::f32)); }), "1 values"));
   const BuiltModel m = ctx.finish({});
   ASSERT_EQ(m.params.size(), 2u);
   EXPECT_EQ((*m.params[0].owned)[1], 0.5f);
@@ -139,9 +142,10 @@ TEST(Flow, CustomStagesHaveThePowersOfBlocks) {
   ModelFlow flow("toy");
   flow.input("tokens", Shape({sym::rows}, DType::i32))
       .stage("embed_tokens", token_embedding({.weight = "table", .vocab = 4, .hidden = 2}))
-      .stage("twice", [](FlowCtx& ctx, FlowState& state) {
-        state.hidden.set(ctx.hir()(Scale{.factor = 2.0f}, state.hidden.need(ctx)));
-      })
+      .stage("twice",
+             [](FlowCtx& ctx, FlowState& state) {
+               state.hidden.set(ctx.hir()(Scale{.factor = 2.0f}, state.hidden.need(ctx)));
+             })
       .output("hidden");
   const BuiltModel m = flow.build(weights);
   EXPECT_EQ(m.graph.node(m.graph.outputs()[0].value).as<Scale>()->factor, 2.0f);
@@ -157,17 +161,23 @@ TEST(Flow, AStageThatLacksAnEarlierOneNamesBoth) {
       {"no embedding", "norm", "hidden state", "token_embedding",
        [](ModelFlow& f) { f.stage("norm", rms_norm({.weight = "norm", .size = 2})); }},
       {"no residual", "layers.0.add", "residual", "residual_save",
-       [](ModelFlow& f) { f.repeat_layers(1, [](ModelFlow& l, std::int64_t) { l.stage("add", residual_add()); }); }},
+       [](ModelFlow& f) {
+         f.repeat_layers(1, [](ModelFlow& l, std::int64_t) { l.stage("add", residual_add()); });
+       }},
       {"no input", "embed", "\"tokens\"", "input",
-       [](ModelFlow& f) { f.stage("embed", token_embedding({.weight = "table", .vocab = 4, .hidden = 2})); }},
-      {"no value", "output", "hidden state", "token_embedding", [](ModelFlow& f) { f.output("logits"); }},
+       [](ModelFlow& f) {
+         f.stage("embed", token_embedding({.weight = "table", .vocab = 4, .hidden = 2}));
+       }},
+      {"no value", "output", "hidden state", "token_embedding",
+       [](ModelFlow& f) { f.output("logits"); }},
   };
   const WeightMap weights = toy_weights();
   for (const Incomplete& c : cases) {
     ModelFlow flow("toy");
     c.add(flow);
     const std::string text = message([&] { flow.build(weights); });
-    for (const std::string_view part : {c.stage, c.missing, c.provider}) EXPECT_TRUE(contains(text, part)) << c.name << ": " << text;
+    for (const std::string_view part : {c.stage, c.missing, c.provider})
+      EXPECT_TRUE(contains(text, part)) << c.name << ": " << text;
   }
   EXPECT_TRUE(contains(message([&] { ModelFlow("bare").build(weights); }), "no output"));
 }
@@ -218,8 +228,15 @@ TEST(Flow, AGatedMlpWithBiasesIsMadeOfProducts) {
   ModelFlow flow("toy");
   flow.input("tokens", Shape({sym::rows}, DType::i32))
       .stage("embed", token_embedding({.weight = "table", .vocab = 4, .hidden = 2}))
-      .stage("mlp", gated_mlp({.hidden = 2, .inner = 3, .act = Act::silu, .gate = "gate", .up = "up", .down = "down",
-                               .gate_bias = "gate.b", .up_bias = "up.b", .down_bias = "down.b"}))
+      .stage("mlp", gated_mlp({.hidden = 2,
+                               .inner = 3,
+                               .act = Act::silu,
+                               .gate = "gate",
+                               .up = "up",
+                               .down = "down",
+                               .gate_bias = "gate.b",
+                               .up_bias = "up.b",
+                               .down_bias = "down.b"}))
       .output("hidden");
   const BuiltModel m = flow.build(w);
   EXPECT_EQ(m.graph.shape(m.graph.outputs()[0].value), Shape({sym::rows, Dim(2)}, DType::f32));

@@ -1,4 +1,5 @@
-// Every golden family builds with the documented boundaries; foreign paths are named with what was expected.
+// Every golden family builds with the documented boundaries; foreign paths are named with what was
+// expected.
 #include "models/load.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,9 @@ namespace fs = std::filesystem;
 using toy::contains;
 using toy::message;
 
-fs::path golden(const std::string& name) { return fs::path(RLX_TEST_DIR) / "goldens/models" / name; }
+fs::path golden(const std::string& name) {
+  return fs::path(RLX_TEST_DIR) / "goldens/models" / name;
+}
 
 class Goldens : public testing::TestWithParam<const char*> {};
 
@@ -33,7 +36,8 @@ TEST_P(Goldens, BuildWithTheDocumentedBoundaries) {
     if (n.is<State>()) states.insert(n.name);
     EXPECT_FALSE(n.origin.empty());
   }
-  EXPECT_EQ(inputs, (std::set<std::string>{"tokens", "positions", "seq_start", "past", "slot", "out_rows"}));
+  EXPECT_EQ(inputs, (std::set<std::string>{"tokens", "positions", "seq_start", "past", "slot",
+                                           "out_rows"}));
   EXPECT_EQ(static_cast<std::int64_t>(states.size()), loaded.config.layers + 1);
   EXPECT_TRUE(states.contains("pages"));
   EXPECT_TRUE(states.contains("kv.0"));
@@ -44,14 +48,17 @@ TEST_P(Goldens, BuildWithTheDocumentedBoundaries) {
   EXPECT_TRUE(loaded.model.unused.empty());
   EXPECT_EQ(loaded.hints.eos, std::vector<std::int32_t>{2});
   std::size_t at = 0;
-  for (const Node& n : g.nodes())
-    if (n.is<Param>()) EXPECT_EQ(n.name, loaded.model.params[at++].name) << "params stand in the order of their nodes";
+  for (const Node& n : g.nodes()) {
+    if (!n.is<Param>()) continue;
+    EXPECT_EQ(n.name, loaded.model.params[at++].name) << "params stand in the order of their nodes";
+  }
   EXPECT_EQ(at, loaded.model.params.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Goldens,
-                         testing::Values("llama", "llama3_rope", "llama_linear_rope", "llama_tied_bias", "llama_yarn",
-                                         "mistral_sliding", "qwen2", "qwen3", "gemma3"));
+                         testing::Values("llama", "llama3_rope", "llama_linear_rope",
+                                         "llama_tied_bias", "llama_yarn", "mistral_sliding",
+                                         "qwen2", "qwen3", "gemma3"));
 
 std::vector<SelfAttention> attentions(const LoadedModel& m) {
   std::vector<SelfAttention> list;
@@ -67,7 +74,8 @@ TEST(Load, EachFamilyHasItsOwnAttention) {
   EXPECT_FALSE(llama.qkv_bias || llama.out_bias || llama.qk_norm);
   const SelfAttention biased = attentions(load_model(golden("llama_tied_bias")))[0];
   EXPECT_TRUE(biased.qkv_bias && biased.out_bias);
-  EXPECT_NEAR(attentions(load_model(golden("llama_yarn")))[0].magnitude, 0.1 * std::log(4.0) + 1.0, 1e-6);
+  EXPECT_NEAR(attentions(load_model(golden("llama_yarn")))[0].magnitude, 0.1 * std::log(4.0) + 1.0,
+              1e-6);
   EXPECT_EQ(attentions(load_model(golden("mistral_sliding")))[1].window, 8);
   const SelfAttention qwen2 = attentions(load_model(golden("qwen2")))[0];
   EXPECT_TRUE(qwen2.qkv_bias && !qwen2.out_bias);
@@ -81,8 +89,11 @@ TEST(Load, GemmaAlternatesWindowsAndScalesItsEmbedding) {
   for (std::size_t i = 0; i < list.size(); ++i) EXPECT_EQ(list[i].window, i == 5 ? 0 : 8);
   EXPECT_FLOAT_EQ(list[0].scale, static_cast<float>(1.0 / std::sqrt(24.0)));
   EXPECT_EQ(list[0].weight_offset, 1.0f);
-  for (const Node& n : m.model.graph.nodes())
-    if (const auto e = n.as<Embedding>()) EXPECT_EQ(e->scale, 8.0f);
+  for (const Node& n : m.model.graph.nodes()) {
+    if (const auto e = n.as<Embedding>()) {
+      EXPECT_EQ(e->scale, 8.0f);
+    }
+  }
 }
 
 TEST(Load, ForeignAndMissingPathsAreNamed) {
@@ -95,7 +106,8 @@ TEST(Load, ForeignAndMissingPathsAreNamed) {
   EXPECT_TRUE(contains(message([&] { load_model(dir / "text.gguf"); }), "expected a GGUF file"));
   EXPECT_TRUE(contains(message([&] { load_model(dir / "x.safetensors"); }), "given as its folder"));
   std::ofstream(dir / "empty/config.json") << "{";
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }), "model.safetensors.index.json, found neither"));
+  EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }),
+                       "model.safetensors.index.json, found neither"));
   std::ofstream(dir / "empty/model.safetensors") << "12345678";
   EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }), "expected JSON"));
   fs::remove_all(dir);
@@ -104,9 +116,11 @@ TEST(Load, ForeignAndMissingPathsAreNamed) {
 TEST(Load, TheChatTemplateOfAFolderComesFromEitherFile) {
   const fs::path dir = fs::temp_directory_path() / fmt::format("rlx_template_test_{}", ::getpid());
   fs::create_directories(dir);
-  for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(golden("llama") / file, dir / file);
+  for (const char* file : {"config.json", "model.safetensors"})
+    fs::copy_file(golden("llama") / file, dir / file);
   EXPECT_EQ(load_model(dir).chat_template, "");
-  std::ofstream(dir / "tokenizer_config.json") << R"({"chat_template": [{"name": "tools", "template": "T"},
+  std::ofstream(dir / "tokenizer_config.json")
+      << R"({"chat_template": [{"name": "tools", "template": "T"},
                                                                        {"name": "default", "template": "D"}]})";
   EXPECT_EQ(load_model(dir).chat_template, "D");
   std::ofstream(dir / "tokenizer_config.json") << R"({"chat_template": "one"})";

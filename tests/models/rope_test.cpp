@@ -37,7 +37,8 @@ TEST(Rope, LinearDividesEveryFrequency) {
   c.scaling = RopeScaling::linear;
   c.factor = 4.0;
   const RopeTable plain = table({}), scaled = table(c);
-  for (std::size_t i = 0; i < plain.inv_freq.size(); ++i) EXPECT_EQ(scaled.inv_freq[i], plain.inv_freq[i] / 4.0f);
+  for (std::size_t i = 0; i < plain.inv_freq.size(); ++i)
+    EXPECT_EQ(scaled.inv_freq[i], plain.inv_freq[i] / 4.0f);
 }
 
 TEST(Rope, YarnMagnitudeHasTwoForms) {
@@ -55,7 +56,8 @@ TEST(Rope, YarnMagnitudeHasTwoForms) {
   EXPECT_EQ(table(yarn(1.0)).magnitude, 1.0f);
 }
 
-// base 10000, 16 lanes, 32 tokens: lane(32) = 16 ln(32 / 201.06) / (2 ln 10000) = -1.6 -> 0; lane(1) = 1.41 -> 2.
+// The lane that turns r times in 32 tokens is 16 ln(32 / (2 pi r)) / (2 ln 10000): -1.6 for r = 32,
+// so the ramp starts at 0, and 1.41 for r = 1, so it ends at 2.
 TEST(Rope, YarnRampsFromTheFastLanesToTheSlowOnes) {
   const RopeTable plain = table({}), t = table(yarn(4.0));
   EXPECT_FLOAT_EQ(t.inv_freq[0], plain.inv_freq[0]);
@@ -72,7 +74,8 @@ TEST(Rope, YarnWithoutTruncationKeepsTheFractionOfTheRamp) {
   EXPECT_NEAR(t.inv_freq[1], plain.inv_freq[1] * (1.0 - ramp + ramp / 4.0), 1e-6);
 }
 
-// Wavelengths 2 pi / f; 32 tokens, low 1, high 4: below 8 kept, above 32 divided by 8, between a blend.
+// Wavelengths 2 pi / f; 32 tokens, low 1, high 4: below 8 kept, above 32 divided by 8, between a
+// blend.
 TEST(Rope, Llama3ScalesByWavelength) {
   RopeConfig c;
   c.scaling = RopeScaling::llama3;

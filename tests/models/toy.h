@@ -1,4 +1,5 @@
-// A toy Llama as a GGUF file in memory: 2 layers, hidden 32, 4 heads over 2 KV heads of 8 lanes, inner 48, vocabulary 16.
+// A toy Llama as a GGUF file in memory: 2 layers, hidden 32, 4 heads over 2 KV heads of 8 lanes,
+// inner 48, vocabulary 16.
 #pragma once
 
 #include <functional>
@@ -75,7 +76,8 @@ inline Loaded load(const Spec& spec, std::int64_t context = 0) {
     for (const std::int64_t d : shape) n *= static_cast<std::size_t>(d);
     w.add_tensor(name, DType::f32, shape, std::as_bytes(std::span(values).first(n)));
   }
-  Loaded out{w.bytes(), {}};
+  Loaded out;
+  out.bytes = w.bytes();
   auto file = std::make_shared<const GgufFile>(GgufFile::from_bytes(out.bytes, "toy.gguf"));
   out.model = load_model(std::move(file), true, BuildOptions{context});
   return out;
@@ -91,6 +93,8 @@ inline std::string message(const std::function<void()>& f) {
   return "no error";
 }
 
-inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace rlx::toy

@@ -45,7 +45,8 @@ FlowStage self_attention(AttentionSpec spec) {
     const Value x = state.hidden.need(ctx);
     const RopeSlot& rope = state.rope.need(ctx, s.rope);
     const std::int64_t q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-    const Value cache = ctx.state(fmt::format("kv.{}", s.layer), Shape::kv_state(s.kv_heads, s.head_dim, DType::f32));
+    const Value cache = ctx.state(fmt::format("kv.{}", s.layer),
+                                  Shape::kv_state(s.kv_heads, s.head_dim, DType::f32));
     std::vector<Value> operands = {x,
                                    cache,
                                    state.inputs.need(ctx, "seq_start"),

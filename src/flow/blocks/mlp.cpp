@@ -17,7 +17,8 @@ FlowStage gated_mlp(MlpSpec spec) {
       state.hidden.set(b(GatedMlp{.act = s.act}, x, gate, up, down));
       return;
     }
-    const Value g = b(Linear{.act = s.act, .bias = true}, x, gate, ctx.load_vector(s.gate_bias, s.inner));
+    const Value g =
+        b(Linear{.act = s.act, .bias = true}, x, gate, ctx.load_vector(s.gate_bias, s.inner));
     const Value u = b(Linear{.bias = true}, x, up, ctx.load_vector(s.up_bias, s.inner));
     const Value down_bias = ctx.load_vector(s.down_bias, s.hidden);
     state.hidden.set(b(Linear{.bias = true}, b(Mul{}, g, u), down, down_bias));

@@ -6,9 +6,9 @@
 namespace rlx {
 
 struct RopeSpec {
-  std::string name = "rope";       ///< of the slot and of the param "NAME.inv_freq"
-  std::vector<float> inv_freq;     ///< [rotary_dim / 2]
-  float magnitude = 1.0f;          ///< factor of cos and sin (YaRN's attention factor)
+  std::string name = "rope";    ///< of the slot and of the param "NAME.inv_freq"
+  std::vector<float> inv_freq;  ///< [rotary_dim / 2]
+  float magnitude = 1.0f;       ///< factor of cos and sin (YaRN's attention factor)
   RopeStyle style = RopeStyle::half;
 };
 
