@@ -8,12 +8,13 @@
 
 namespace rlx {
 
-/// Attention of a decoder layer with its products: q, k, v from x; per-head norm; RoPE; append;
-/// attention; output product. x, y: f32[rows, hidden]; wq: [heads * head_dim, hidden]; wk, wv:
-/// [kv_heads * head_dim, hidden]; wo: [hidden, heads * head_dim]. Optional operands in this order:
-/// bq, bk, bv (when `qkv_bias`), bo (when `out_bias`), q_norm, k_norm (when `qk_norm`). Without
-/// `rope` positions are not encoded (NoPE layers); inv_freq is still an operand. Results: y and the
-/// cache.
+/// Attention of a decoder layer with its products: q, k, v from x, per-head norm, RoPE, append,
+/// attention, output product.
+/// x, y: f32[rows, hidden]. wq: [heads * head_dim, hidden]. wk, wv: [kv_heads * head_dim, hidden].
+/// wo: [hidden, heads * head_dim].
+/// Optional operands in this order: bq, bk, bv (when `qkv_bias`), bo (when `out_bias`), q_norm,
+/// k_norm (when `qk_norm`). Without `rope` positions are not encoded (NoPE layers); inv_freq is
+/// still an operand. Results: y and the cache.
 struct SelfAttention {
   std::int32_t heads = 1;
   std::int32_t head_dim = 64;
@@ -59,8 +60,8 @@ struct SelfAttention {
   static std::vector<Sample> samples();
 };
 
-/// y = (act(x gate^T) * (x up^T)) down^T.   x, y: f32[rows, hidden]; gate, up: [inner, hidden];
-/// down: [hidden, inner].
+/// y = (act(x gate^T) * (x up^T)) down^T.
+/// x, y: f32[rows, hidden]. gate, up: [inner, hidden]. down: [hidden, inner].
 struct GatedMlp {
   Act act = Act::silu;
   static constexpr std::string_view name = "gated_mlp";

@@ -14,8 +14,8 @@ namespace rlx {
 /// values, slot after slot. In place of the page table: i32[slots, pages per slot].
 std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed);
 
-/// A graph of the sample's op alone. Sources are named as the op's operands ("x", "w", ...;
-/// "operand4" without a name), outputs "y0", "y1", ...
+/// A graph of the sample's op alone. Sources are called as the op's operands ("x", "w", or
+/// "operand4" where the op has no name), outputs "y0", "y1", ...
 Graph sample_graph(const OpDef& def, const Sample& sample);
 
 /// The results of the oracle. In place of a kv state its content after the call, as

@@ -32,9 +32,9 @@ struct Linear {
   static std::vector<Sample> samples();
 };
 
-/// y = act(x gate^T) * (x up^T): the first half of a gated MLP (SwiGLU, GeGLU;
-/// https://arxiv.org/abs/2002.05202). x: [rows, k]; gate, up: [n, k] of one storage type and
-/// layout; y: f32[rows, n].
+/// y = act(x gate^T) * (x up^T): the first half of a gated MLP (SwiGLU and GeGLU of
+/// https://arxiv.org/abs/2002.05202). x: [rows, k] of a dtype that Linear takes.
+/// gate, up: [n, k] of one storage type and layout. y: f32[rows, n].
 struct GatedLinear {
   Act act = Act::silu;
 
