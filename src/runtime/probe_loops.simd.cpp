@@ -51,7 +51,9 @@ std::int64_t multiply(std::int64_t rounds) noexcept {
     }
   __m512i sum = acc[0];
   for (int i = 1; i < kChains; ++i) sum = _mm512_add_epi32(sum, acc[i]);
-  return _mm_cvtsi128_si32(_mm512_castsi512_si128(sum));
+  std::int32_t lanes[16];
+  _mm512_storeu_si512(lanes, sum);
+  return lanes[0];
 #elif defined(__AVX2__)
   __m256i acc[kChains];
   for (__m256i& a : acc) a = _mm256_setzero_si256();

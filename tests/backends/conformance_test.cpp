@@ -37,9 +37,9 @@ bool is_weight(const Kernel& row, std::size_t i) {
   return (row.op == "linear" && i == 1) || (row.op == "gated_linear" && (i == 1 || i == 2));
 }
 
-class Run {
+class RowRun {
  public:
-  Run(const Kernel& row, const Sample& sample, const std::vector<Tensor>& values, Arrangement how)
+  RowRun(const Kernel& row, const Sample& sample, const std::vector<Tensor>& values, Arrangement how)
       : row_(row), sample_(sample), values_(values), how_(how), backend_(cpu::backend()) {
     for (std::size_t i = 0; i < sample.operands.size(); ++i) in_shapes_.push_back(shape_of(i));
     const Graph graph = sample_graph(*find_op(row.op), sample);
@@ -286,7 +286,7 @@ TEST_P(Conformance, EveryRowMatchesTheInterpreterOnEverySample) {
     for (const Kernel& row : cpu::cpu_kernels()) {
       if (row.op != GetParam() || row.isa > machine) continue;
       for (const Arrangement how : {Arrangement{false, false}, Arrangement{true, false}, Arrangement{true, true}, Arrangement{false, true}}) {
-        Run run(row, sample, values, how);
+        RowRun run(row, sample, values, how);
         if (!run.accepted()) continue;
         ++taken[std::string(row.name)];
         SCOPED_TRACE(std::string(row.name) + " on " + sample.name + (how.padded_rows ? " padded" : ""));
