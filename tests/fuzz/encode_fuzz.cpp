@@ -1,4 +1,5 @@
-// Any bytes as text for fixed tokenizers of every kind: encoding never throws, and a stream of the ids is the whole text.
+// Any bytes as text for fixed tokenizers of every kind: encoding never throws, and a stream of the
+// ids is the whole text.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -18,10 +19,13 @@ struct Subject {
 
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> kSubjects = [] {
-    const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "goldens" / "tokenizers";
+    const auto folder =
+        std::filesystem::path(__FILE__).parent_path().parent_path() / "goldens" / "tokenizers";
     std::vector<Subject> list;
-    for (const char* name : {"llama3", "smollm_digits", "deepseek", "gpt2", "gemma_spm_bpe", "llama2_spm_bpe"}) {
-      // The SentencePiece kinds write U+2581 and a space alike, so their texts are compared by stream only.
+    for (const char* name :
+         {"llama3", "smollm_digits", "deepseek", "gpt2", "gemma_spm_bpe", "llama2_spm_bpe"}) {
+      // The SentencePiece kinds write U+2581 and a space alike, so their texts are compared by
+      // stream only.
       const bool lossless = std::string_view(name).find("spm") == std::string_view::npos;
       list.push_back({rlx::Tokenizer::from_json_file(folder / name / "tokenizer.json"), lossless});
     }
@@ -46,11 +50,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RLX_CHECK(joined == whole, "a stream differs from the whole");
 
     // Template text before, the user's text after: what the user writes is never special.
-    const rlx::Tokenizer::Piece pieces[] = {{text.substr(0, half), true}, {text.substr(half), false}};
+    const rlx::Tokenizer::Piece pieces[] = {{text.substr(0, half), true},
+                                            {text.substr(half), false}};
     s.tokenizer.encode_pieces(pieces, true);
     const rlx::Tokenizer::Piece user{text, false};
     for (const auto id : s.tokenizer.encode_pieces({&user, 1}, false)) {
-      RLX_CHECK(!s.tokenizer.is_special(id) || s.tokenizer.find("<unk>") == id, "a user's text became a special token");
+      RLX_CHECK(!s.tokenizer.is_special(id) || s.tokenizer.find("<unk>") == id,
+                "a user's text became a special token");
     }
   }
   return 0;

@@ -1,4 +1,5 @@
-// Any bytes as a tokenizer.json: they are refused with a proper message, or the tokenizer encodes, decodes and streams.
+// Any bytes as a tokenizer.json: they are refused with a proper message, or the tokenizer encodes,
+// decodes and streams.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,7 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using rlx::Tokenizer;
-  constexpr std::string_view kText = "Hello  w\xC3\xB6rld's <s>123</s>\n\t\xF0\x9F\x98\x80 \xE6\xB1\x89 e\xCC\x81 a b";
+  constexpr std::string_view kText =
+      "Hello  w\xC3\xB6rld's <s>123</s>\n\t\xF0\x9F\x98\x80 \xE6\xB1\x89 e\xCC\x81 a b";
   try {
     const Tokenizer t = Tokenizer::from_json({reinterpret_cast<const char*>(data), size}, "fuzz");
     for (const bool flag : {false, true}) {

@@ -53,19 +53,22 @@ void TokenMatcher::add(const AddedToken& token, std::string_view text) {
   tokens_.push_back(token);
 }
 
-TokenMatcher::Found TokenMatcher::longest_at(std::string_view text, std::size_t at, const Accept& accept) const {
+TokenMatcher::Found TokenMatcher::longest_at(std::string_view text, std::size_t at,
+                                             const Accept& accept) const {
   Found found;
   std::int32_t node = roots_[static_cast<unsigned char>(text[at])];
   for (std::size_t next = at + 1; node > 0; ++next) {
     const std::int32_t token = nodes_[static_cast<std::size_t>(node)].token;
-    if (token >= 0 && accept(tokens_[static_cast<std::size_t>(token)], at, next)) found = {token, next - at};
+    if (token >= 0 && accept(tokens_[static_cast<std::size_t>(token)], at, next))
+      found = {token, next - at};
     if (next == text.size()) break;
     node = child_of(node, static_cast<unsigned char>(text[next]));
   }
   return found;
 }
 
-void TokenMatcher::split(std::string_view text, const Accept& accept, std::vector<Section>& sections) const {
+void TokenMatcher::split(std::string_view text, const Accept& accept,
+                         std::vector<Section>& sections) const {
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size() && !empty();) {
     const Found found = longest_at(text, at, accept);
@@ -79,7 +82,8 @@ void TokenMatcher::split(std::string_view text, const Accept& accept, std::vecto
     at = end;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) {
-      while (begin > done && is_whitespace(utf8_at(text, previous_char(text, begin)))) begin = previous_char(text, begin);
+      while (begin > done && is_whitespace(utf8_at(text, previous_char(text, begin))))
+        begin = previous_char(text, begin);
     }
     if (token.rstrip) {
       while (end < text.size() && is_whitespace(utf8_at(text, end))) end += utf8_length(text[end]);

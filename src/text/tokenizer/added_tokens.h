@@ -1,5 +1,5 @@
-// Added tokens: texts that are found before the model sees anything, the longest first where several begin at one place
-// (https://huggingface.co/docs/tokenizers/api/added-tokens).
+// Added tokens: texts that are found before the model sees anything, the longest first where
+// several begin at one place (https://huggingface.co/docs/tokenizers/api/added-tokens).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Section {
   std::int32_t id;
 };
 
-/// Finds a set of tokens in one pass: time is the text's length times the depth of the match at each place.
+/// Finds a set of tokens in one pass: time is the text's length times the depth of the match at
+/// each place.
 class TokenMatcher {
  public:
   /// `text` is what stands for the token in the searched text; empty ones match nothing.
@@ -36,7 +37,8 @@ class TokenMatcher {
   /// Says whether a token may be taken at a range of the text.
   using Accept = std::function<bool(const AddedToken&, std::size_t begin, std::size_t end)>;
 
-  /// Appends the sections of `text`, in order. A token's range includes the white space that it takes.
+  /// Appends the sections of `text`, in order. A token's range includes the white space that it
+  /// takes.
   void split(std::string_view text, const Accept& accept, std::vector<Section>& sections) const;
 
  private:
@@ -45,7 +47,8 @@ class TokenMatcher {
     unsigned char byte = 0;
   };
   std::int32_t child_of(std::int32_t node, unsigned char byte) const;
-  /// The longest accepted token that begins at `at`, as index into tokens_ with its length in bytes; -1: none.
+  /// The longest accepted token that begins at `at`, as index into tokens_ with its length in
+  /// bytes; -1: none.
   struct Found {
     std::int32_t token = -1;
     std::size_t length = 0;

@@ -9,11 +9,13 @@
 namespace rlx::tokenizer {
 namespace {
 
-// Up to here, looking at all pairs for each merge is quicker than a heap (nearly all words are far shorter).
+// Up to here, looking at all pairs for each merge is quicker than a heap (nearly all words are far
+// shorter).
 constexpr std::size_t kShortWord = 32;
 
 constexpr std::uint64_t key_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+         static_cast<std::uint32_t>(right);
 }
 
 constexpr int hex_digit(char c) {
@@ -95,9 +97,11 @@ std::int32_t Bpe::id_of_char(const Vocab& vocab, std::string_view c, bool first,
   return vocab.find_model(c);
 }
 
-bool Bpe::byte_ids(const Vocab& vocab, std::string_view c, bool first, bool last, std::vector<std::int32_t>& ids) const {
+bool Bpe::byte_ids(const Vocab& vocab, std::string_view c, bool first, bool last,
+                   std::vector<std::int32_t>& ids) const {
   const std::size_t before = ids.size();
-  const std::string whole = (first ? "" : options_.continuing_prefix) + std::string(c) + (last ? options_.end_suffix : "");
+  const std::string whole = (first ? "" : options_.continuing_prefix) + std::string(c) +
+                            (last ? options_.end_suffix : "");
   for (const char b : whole) {
     const auto id = vocab.find(byte_token(static_cast<unsigned char>(b)));
     if (!id) {
@@ -110,7 +114,8 @@ bool Bpe::byte_ids(const Vocab& vocab, std::string_view c, bool first, bool last
 }
 
 void Bpe::initial(const Vocab& vocab, std::string_view word, std::vector<std::int32_t>& ids) const {
-  std::size_t unknown = 0;  // unknown tokens that wait; the reference writes them before the next known character
+  std::size_t unknown =
+      0;  // unknown tokens that wait; the reference writes them before the next known character
   const auto flush = [&] {
     if (options_.unk) ids.insert(ids.end(), unknown, *options_.unk);
     unknown = 0;
@@ -190,7 +195,8 @@ void Bpe::merge_long(std::vector<std::int32_t>& ids, std::size_t begin) const {
   const auto n = static_cast<std::int32_t>(ids.size() - begin);
   std::vector<Symbol> symbols(static_cast<std::size_t>(n));
   for (std::int32_t i = 0; i < n; ++i) {
-    symbols[static_cast<std::size_t>(i)] = {ids[begin + static_cast<std::size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1};
+    symbols[static_cast<std::size_t>(i)] = {ids[begin + static_cast<std::size_t>(i)], i - 1,
+                                            i + 1 < n ? i + 1 : -1};
   }
   std::priority_queue<Candidate> queue;
   const auto offer = [&](std::int32_t at) {

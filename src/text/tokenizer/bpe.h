@@ -1,5 +1,5 @@
-// Byte-pair encoding of one word (https://arxiv.org/abs/1508.07909): the pair of lowest rank is merged first, the
-// leftmost of equals, in O(n log n).
+// Byte-pair encoding of one word (https://arxiv.org/abs/1508.07909): the pair of lowest rank is
+// merged first, the leftmost of equals, in O(n log n).
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace rlx::tokenizer {
 
-/// Merge table: a pair of ids to the rank of its rule and the id that it becomes. Open-addressed, a key of 64 bits.
+/// Merge table: a pair of ids to the rank of its rule and the id that it becomes. Open-addressed, a
+/// key of 64 bits.
 class MergeTable {
  public:
   struct Rule {
@@ -41,8 +42,9 @@ class MergeTable {
 /// Options of the model, as tokenizer.json names them.
 struct BpeOptions {
   bool ignore_merges = false;  ///< a word that is a token is that token
-  bool byte_fallback = false;  ///< a character without token becomes its bytes' tokens, if all of them exist
-  bool fuse_unk = false;       ///< neighbouring unknown characters are one unknown token
+  bool byte_fallback =
+      false;  ///< a character without token becomes its bytes' tokens, if all of them exist
+  bool fuse_unk = false;  ///< neighbouring unknown characters are one unknown token
   std::optional<std::int32_t> unk;
   std::string continuing_prefix;  ///< before every character of a word but the first
   std::string end_suffix;         ///< after the last
@@ -50,7 +52,8 @@ struct BpeOptions {
 
 class Bpe {
  public:
-  Bpe(BpeOptions options, MergeTable merges) : options_(std::move(options)), merges_(std::move(merges)) {}
+  Bpe(BpeOptions options, MergeTable merges)
+      : options_(std::move(options)), merges_(std::move(merges)) {}
 
   /// Looks up what every word needs; after the vocabulary is complete.
   void prepare(const Vocab& vocab);
@@ -61,16 +64,19 @@ class Bpe {
  private:
   void initial(const Vocab& vocab, std::string_view word, std::vector<std::int32_t>& ids) const;
   std::int32_t id_of_char(const Vocab& vocab, std::string_view c, bool first, bool last) const;
-  bool byte_ids(const Vocab& vocab, std::string_view c, bool first, bool last, std::vector<std::int32_t>& ids) const;
+  bool byte_ids(const Vocab& vocab, std::string_view c, bool first, bool last,
+                std::vector<std::int32_t>& ids) const;
   void merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const;
   void merge_long(std::vector<std::int32_t>& ids, std::size_t begin) const;
 
   BpeOptions options_;
   MergeTable merges_;
-  std::array<std::int32_t, 512> char_ids_{};  ///< of the first code points, where no prefix or suffix is added
+  std::array<std::int32_t, 512>
+      char_ids_{};  ///< of the first code points, where no prefix or suffix is added
 };
 
-/// The token of a byte in a byte-fallback vocabulary, "<0x0A>": two upper-case digits and nothing else.
+/// The token of a byte in a byte-fallback vocabulary, "<0x0A>": two upper-case digits and nothing
+/// else.
 std::string byte_token(unsigned char byte);
 /// The byte that a token of that form stands for (digits of either case); -1: not of that form.
 int byte_of_token(std::string_view token);

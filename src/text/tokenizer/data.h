@@ -19,16 +19,19 @@
 namespace rlx::tokenizer {
 
 /// The order of work for an encoding:
-///   raw text -> added tokens (not normalised) -> normalizer -> added tokens (normalised) -> pre-tokenizer -> model
+///   raw text -> added tokens (not normalised) -> normalizer -> added tokens (normalised) ->
+///   pre-tokenizer -> model
 ///   -> post-processor.
 struct Data {
   Vocab vocab;
   std::vector<bool> special;  ///< by id
 
   std::vector<AddedToken> added;
-  TokenMatcher raw;          ///< added tokens that are looked for in the raw text
-  TokenMatcher raw_special;  ///< these and all special tokens: for text that is trusted only in parts
-  TokenMatcher normalized;   ///< added tokens that are looked for in the normalised text, as normalised
+  TokenMatcher raw;  ///< added tokens that are looked for in the raw text
+  TokenMatcher
+      raw_special;  ///< these and all special tokens: for text that is trusted only in parts
+  TokenMatcher
+      normalized;  ///< added tokens that are looked for in the normalised text, as normalised
 
   std::vector<NormalizeStep> normalizer;
   std::vector<PreStep> pre_tokenizer;
@@ -41,7 +44,8 @@ struct Data {
   std::vector<DecodeStep> decoder;
   std::optional<std::int32_t> bos, eos, eot;
 
-  /// Decoding writes an added token that is looked for in normalised text in its normalised form, as the reference does
+  /// Decoding writes an added token that is looked for in normalised text in its normalised form,
+  /// as the reference does
   /// ("\u2581<tool>" where the normalizer puts a mark in front). By id; only those that differ.
   std::map<std::int32_t, std::string> decoded_as;
 

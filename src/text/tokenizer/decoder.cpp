@@ -7,7 +7,8 @@
 
 namespace rlx::tokenizer {
 
-/// A stage gets tokens in parts of whole characters: text... end, text... end, finish. It passes on the same.
+/// A stage gets tokens in parts of whole characters: text... end, text... end, finish. It passes on
+/// the same.
 class DecodeChain::Stage {
  public:
   virtual ~Stage() = default;
@@ -117,7 +118,8 @@ class ReplaceStage : public Stage {
     const std::string& literal = step_.pattern.literal;
     std::string out;
     std::size_t at = 0;
-    for (std::size_t found; !literal.empty() && (found = held_.find(literal, at)) != std::string::npos;
+    for (std::size_t found;
+         !literal.empty() && (found = held_.find(literal, at)) != std::string::npos;
          at = found + literal.size()) {
       out.append(held_, at, found - at);
       out += step_.content;
@@ -261,14 +263,30 @@ class JoinStage : public Stage {
 };
 
 struct MakeStage {
-  std::unique_ptr<Stage> operator()(const ByteLevelDecode&) const { return std::make_unique<ByteLevelStage>(); }
-  std::unique_ptr<Stage> operator()(const MetaspaceDecode& s) const { return std::make_unique<MetaspaceStage>(s); }
-  std::unique_ptr<Stage> operator()(const ReplaceDecode& s) const { return std::make_unique<ReplaceStage>(s); }
-  std::unique_ptr<Stage> operator()(const ByteFallbackDecode&) const { return std::make_unique<ByteFallbackStage>(); }
-  std::unique_ptr<Stage> operator()(const FuseDecode&) const { return std::make_unique<FuseStage>(); }
-  std::unique_ptr<Stage> operator()(const StripDecode& s) const { return std::make_unique<StripStage>(s); }
-  std::unique_ptr<Stage> operator()(const SuffixDecode& s) const { return std::make_unique<SuffixStage>(s); }
-  std::unique_ptr<Stage> operator()(const JoinDecode&) const { return std::make_unique<JoinStage>(); }
+  std::unique_ptr<Stage> operator()(const ByteLevelDecode&) const {
+    return std::make_unique<ByteLevelStage>();
+  }
+  std::unique_ptr<Stage> operator()(const MetaspaceDecode& s) const {
+    return std::make_unique<MetaspaceStage>(s);
+  }
+  std::unique_ptr<Stage> operator()(const ReplaceDecode& s) const {
+    return std::make_unique<ReplaceStage>(s);
+  }
+  std::unique_ptr<Stage> operator()(const ByteFallbackDecode&) const {
+    return std::make_unique<ByteFallbackStage>();
+  }
+  std::unique_ptr<Stage> operator()(const FuseDecode&) const {
+    return std::make_unique<FuseStage>();
+  }
+  std::unique_ptr<Stage> operator()(const StripDecode& s) const {
+    return std::make_unique<StripStage>(s);
+  }
+  std::unique_ptr<Stage> operator()(const SuffixDecode& s) const {
+    return std::make_unique<SuffixStage>(s);
+  }
+  std::unique_ptr<Stage> operator()(const JoinDecode&) const {
+    return std::make_unique<JoinStage>();
+  }
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// From token texts back to text (https://huggingface.co/docs/tokenizers/api/decoders), as a chain that takes tokens one by
-// one: whole texts and streams are decoded by the same code, so they cannot differ.
+// From token texts back to text (https://huggingface.co/docs/tokenizers/api/decoders), as a chain
+// that takes tokens one by one: whole texts and streams are decoded by the same code, so they
+// cannot differ.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct ReplaceDecode {
   TextPattern pattern;
   std::string content;
 };
-/// Runs of tokens "<0xE2>" become the text of their bytes, or, when the run is not UTF-8, one U+FFFD for each byte.
+/// Runs of tokens "<0xE2>" become the text of their bytes, or, when the run is not UTF-8, one
+/// U+FFFD for each byte.
 struct ByteFallbackDecode {};
 /// All tokens become one.
 struct FuseDecode {};
@@ -40,8 +42,8 @@ struct SuffixDecode {
 /// Without a decoder, tokens are written with spaces between.
 struct JoinDecode {};
 
-using DecodeStep = std::variant<ByteLevelDecode, MetaspaceDecode, ReplaceDecode, ByteFallbackDecode, FuseDecode, StripDecode,
-                                SuffixDecode, JoinDecode>;
+using DecodeStep = std::variant<ByteLevelDecode, MetaspaceDecode, ReplaceDecode, ByteFallbackDecode,
+                                FuseDecode, StripDecode, SuffixDecode, JoinDecode>;
 
 /// The state of one decoding. Tokens and results are valid UTF-8.
 class DecodeChain {

@@ -1,4 +1,5 @@
-// Tokenizer::from_gguf: the tokenizer.ggml.* keys (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer).
+// Tokenizer::from_gguf: the tokenizer.ggml.* keys
+// (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer).
 #include <algorithm>
 #include <limits>
 
@@ -16,16 +17,25 @@ namespace {
 constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, a space in SentencePiece's texts
 
 /// tokenizer.ggml.token_type
-enum class PieceType : std::int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+enum class PieceType : std::int64_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,
+  user_defined = 4,
+  unused = 5,
+  byte = 6
+};
 
 class Reader {
  public:
   explicit Reader(const GgufFile& file) : file_(file) {}
 
   Data read() {
-    const std::string_view model = required(file_.get_string("tokenizer.ggml.model"), "tokenizer.ggml.model");
+    const std::string_view model =
+        required(file_.get_string("tokenizer.ggml.model"), "tokenizer.ggml.model");
     if (model != "llama" && model != "gpt2") {
-      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model '{}' is not supported", file_.path(), model);
+      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model '{}' is not supported",
+           file_.path(), model);
     }
     read_tokens(model == "llama");
     if (model == "llama") {
@@ -49,16 +59,21 @@ class Reader {
     return *std::move(value);
   }
 
-  PieceType type(std::size_t i) const { return types_.empty() ? PieceType::normal : static_cast<PieceType>(types_[i]); }
+  PieceType type(std::size_t i) const {
+    return types_.empty() ? PieceType::normal : static_cast<PieceType>(types_[i]);
+  }
 
   void read_tokens(bool sentencepiece) {
-    const auto tokens = required(file_.get_strings("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens");
-    if (tokens.empty() || tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    const auto tokens =
+        required(file_.get_strings("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens");
+    if (tokens.empty() ||
+        tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
       wrong("tokenizer.ggml.tokens: {} tokens", tokens.size());
     }
     if (auto types = file_.get_ints("tokenizer.ggml.token_type")) types_ = *std::move(types);
     if (!types_.empty() && types_.size() != tokens.size()) {
-      wrong("tokenizer.ggml.token_type: expected {} values, found {}", tokens.size(), types_.size());
+      wrong("tokenizer.ggml.token_type: expected {} values, found {}", tokens.size(),
+            types_.size());
     }
     std::size_t bytes = 0;
     for (const auto token : tokens) bytes += token.size();
@@ -71,14 +86,17 @@ class Reader {
 
   void add_token(std::int32_t id, std::string_view text, PieceType type, bool sentencepiece) {
     const bool special = type == PieceType::control || type == PieceType::unknown;
-    const bool byte = type == PieceType::byte || (sentencepiece && types_.empty() && byte_of_token(text) >= 0);
+    const bool byte =
+        type == PieceType::byte || (sentencepiece && types_.empty() && byte_of_token(text) >= 0);
     const bool added = special || type == PieceType::user_defined;
     data_.vocab.add(id, text, added || byte ? TokenKind::added : TokenKind::model);
     if (!added || text.empty()) return;
     AddedToken token;
     token.id = id;
-    // User-defined pieces stand for raw text; some files hold them with their spaces already rewritten.
-    token.content = sentencepiece ? replace(text, {std::string(kMark), std::nullopt}, " ") : std::string(text);
+    // User-defined pieces stand for raw text; some files hold them with their spaces already
+    // rewritten.
+    token.content =
+        sentencepiece ? replace(text, {std::string(kMark), std::nullopt}, " ") : std::string(text);
     token.special = special;
     data_.added.push_back(std::move(token));
   }
@@ -98,7 +116,8 @@ class Reader {
     data_.eot = id_of("tokenizer.ggml.eot_token_id");
     if (!data_.eot) {
       // Most files name the end of a turn by its text alone.
-      for (const char* text : {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>"}) {
+      for (const char* text :
+           {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>"}) {
         const auto id = data_.vocab.find(text);
         if (id && data_.vocab.kind(*id) == TokenKind::added) data_.eot = data_.eot ? data_.eot : id;
       }
@@ -112,7 +131,8 @@ class Reader {
   void read_sentencepiece() {
     auto scores = required(file_.get_floats("tokenizer.ggml.scores"), "tokenizer.ggml.scores");
     const auto n = static_cast<std::size_t>(data_.vocab.size());
-    if (scores.size() != n) wrong("tokenizer.ggml.scores: expected {} values, found {}", n, scores.size());
+    if (scores.size() != n)
+      wrong("tokenizer.ggml.scores: expected {} values, found {}", n, scores.size());
     std::array<std::int32_t, 256> bytes{};
     for (unsigned b = 0; b < 256; ++b) {
       bytes[b] = data_.vocab.find(byte_token(static_cast<unsigned char>(b))).value_or(-1);
@@ -144,7 +164,8 @@ class Reader {
       data_.pre_tokenizer.emplace_back(PrefixSpaceStep{});
     }
     for (const char* pattern : rule.patterns) {
-      data_.pre_tokenizer.emplace_back(SplitStep{{"", Regex(pattern)}, SplitBehavior::isolated, false});
+      data_.pre_tokenizer.emplace_back(
+          SplitStep{{"", Regex(pattern)}, SplitBehavior::isolated, false});
     }
     data_.pre_tokenizer.emplace_back(ByteLevelStep{});
     data_.decoder.emplace_back(ByteLevelDecode{});
@@ -152,13 +173,15 @@ class Reader {
   }
 
   MergeTable read_merges() const {
-    const auto merges = required(file_.get_strings("tokenizer.ggml.merges"), "tokenizer.ggml.merges");
+    const auto merges =
+        required(file_.get_strings("tokenizer.ggml.merges"), "tokenizer.ggml.merges");
     MergeTable table;
     table.reserve(merges.size());
     std::string joined;
     for (std::size_t i = 0; i < merges.size(); ++i) {
       const std::size_t space = merges[i].find(' ', 1);
-      if (space == std::string_view::npos) wrong("tokenizer.ggml.merges[{}]: '{}' has no space", i, merges[i]);
+      if (space == std::string_view::npos)
+        wrong("tokenizer.ggml.merges[{}]: '{}' has no space", i, merges[i]);
       const std::string_view left = merges[i].substr(0, space);
       const std::string_view right = merges[i].substr(space + 1);
       joined.assign(left).append(right);
@@ -166,7 +189,10 @@ class Reader {
       const auto b = data_.vocab.find(right);
       const auto merged = data_.vocab.find(joined);
       if (!a || !b || !merged) {
-        wrong("tokenizer.ggml.merges[{}]: '{}' is not in the vocabulary", i, !a ? left : !b ? right : joined);
+        wrong("tokenizer.ggml.merges[{}]: '{}' is not in the vocabulary", i,
+              !a   ? left
+              : !b ? right
+                   : joined);
       }
       table.add(*a, *b, {static_cast<std::uint32_t>(i), *merged});
     }

@@ -1,4 +1,5 @@
-// Tokenizer::from_json: the model, the added tokens and the post-processor of a tokenizer.json, put together.
+// Tokenizer::from_json: the model, the added tokens and the post-processor of a tokenizer.json, put
+// together.
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,8 +21,8 @@ void read_vocab(const TokenizerJson& file, Data& data) {
   data.vocab.reserve(file.vocab.size(), bytes);
   for (const auto& token : file.vocab) {
     if (token.id < 0 || token.id >= max_id(file.vocab.size())) {
-      fail(ErrorCode::format, "{}: model.vocab: the id {} of '{}' is out of range for {} tokens", file.origin, token.id,
-           token.text, file.vocab.size());
+      fail(ErrorCode::format, "{}: model.vocab: the id {} of '{}' is out of range for {} tokens",
+           file.origin, token.id, token.text, file.vocab.size());
     }
     data.vocab.add(static_cast<std::int32_t>(token.id), token.text, TokenKind::model);
   }
@@ -40,7 +41,9 @@ MergeTable read_merges(const TokenizerJson& file, const Vocab& vocab, std::size_
     const std::int32_t merged = vocab.find_model(joined);
     if (a < 0 || b < 0 || merged < 0) {
       fail(ErrorCode::format, "{}: model.merges[{}]: '{}' is not in the vocabulary", file.origin, i,
-           a < 0 ? left : b < 0 ? right : joined);
+           a < 0   ? left
+           : b < 0 ? right
+                   : joined);
     }
     table.add(a, b, {static_cast<std::uint32_t>(i), merged});
   }
@@ -63,7 +66,8 @@ void read_model(const TokenizerJson& file, Data& data) {
   options.continuing_prefix = model.string("continuing_subword_prefix", "");
   options.end_suffix = model.string("end_of_word_suffix", "");
   if (model.has("unk_token")) {
-    if (const std::int32_t id = data.vocab.find_model(model.string("unk_token")); id >= 0) options.unk = id;
+    if (const std::int32_t id = data.vocab.find_model(model.string("unk_token")); id >= 0)
+      options.unk = id;
   }
   MergeTable merges = read_merges(file, data.vocab, options.continuing_prefix.size());
   data.model.emplace<Bpe>(std::move(options), std::move(merges));
@@ -92,25 +96,30 @@ void read_added_tokens(const TokenizerJson& file, Data& data) {
       // As the reference does it: the next free id after the model's and the other added ones.
       const std::int64_t id = largest >= model_size ? largest + 1 : model_size;
       const auto declared = f.has("id") ? f.integer("id", 0, INT32_MAX) : id;
-      token.id = static_cast<std::int32_t>(data.vocab.has(static_cast<std::int32_t>(id)) ? declared : id);
-      if (token.id >= max_id(data.vocab.count())) f.wrong(fmt::format("the id {} is out of range", token.id));
+      token.id =
+          static_cast<std::int32_t>(data.vocab.has(static_cast<std::int32_t>(id)) ? declared : id);
+      if (token.id >= max_id(data.vocab.count()))
+        f.wrong(fmt::format("the id {} is out of range", token.id));
       data.vocab.add(token.id, token.content, TokenKind::added);
     }
     largest = std::max<std::int64_t>(largest, token.id);
     data.added.push_back(std::move(token));
   }
   // Of two tokens of one text, the reference looks for the special one first.
-  std::stable_partition(data.added.begin(), data.added.end(), [](const AddedToken& t) { return t.special; });
+  std::stable_partition(data.added.begin(), data.added.end(),
+                        [](const AddedToken& t) { return t.special; });
 }
 
 /// The ids of a special token of a template, as its table gives them.
-std::vector<std::int32_t> template_ids(const Fields& processor, const std::string& name, const Vocab& vocab) {
+std::vector<std::int32_t> template_ids(const Fields& processor, const std::string& name,
+                                       const Vocab& vocab) {
   const Fields tokens = processor.object("special_tokens");
   if (!tokens.has(name.c_str())) tokens.wrong("'" + name + "' is used and not listed");
   std::vector<std::int32_t> ids;
   const Fields entry = tokens.object(name.c_str());
   for (const json& v : entry.array("ids")) {
-    if (!v.is_number_integer() || v.get<std::int64_t>() < 0 || v.get<std::int64_t>() >= vocab.size()) {
+    if (!v.is_number_integer() || v.get<std::int64_t>() < 0 ||
+        v.get<std::int64_t>() >= vocab.size()) {
       entry.wrong("ids: expected ids of the vocabulary");
     }
     ids.push_back(v.get<std::int32_t>());
@@ -152,7 +161,8 @@ void read_post(const json& value, const std::string& place, Data& data) {
   const std::string type = f.string("type");
   if (type == "Sequence") {
     std::size_t i = 0;
-    for (const json& v : f.array("processors")) read_post(v, fmt::format("{}.processors[{}]", place, i++), data);
+    for (const json& v : f.array("processors"))
+      read_post(v, fmt::format("{}.processors[{}]", place, i++), data);
     return;
   }
   std::vector<std::int32_t> outer;
@@ -177,9 +187,12 @@ void read_post(const json& value, const std::string& place, Data& data) {
   data.post = std::move(joined);
 }
 
-/// BOS and EOS are what the post-processor puts first and last; a file that adds nothing does not name them.
+/// BOS and EOS are what the post-processor puts first and last; a file that adds nothing does not
+/// name them.
 void read_bos_eos(Data& data) {
-  const auto special = [&](std::int32_t id) { return id >= 0 && data.special[static_cast<std::size_t>(id)]; };
+  const auto special = [&](std::int32_t id) {
+    return id >= 0 && data.special[static_cast<std::size_t>(id)];
+  };
   if (special(data.post.front())) data.bos = data.post.front();
   if (special(data.post.back())) data.eos = data.post.back();
 }
@@ -191,7 +204,8 @@ std::optional<std::int32_t> configured(const json& config, const char* key, cons
   if (it->is_string()) return vocab.find(it->get<std::string>());
   if (!it->is_object()) return std::nullopt;
   const auto content = it->find("content");
-  return content != it->end() && content->is_string() ? vocab.find(content->get<std::string>()) : std::nullopt;
+  return content != it->end() && content->is_string() ? vocab.find(content->get<std::string>())
+                                                      : std::nullopt;
 }
 
 Data build(std::string_view text, const std::string& origin) {
@@ -203,7 +217,8 @@ Data build(std::string_view text, const std::string& origin) {
   data.pre_tokenizer = read_pre_tokenizer(file);
   data.decoder = read_decoder(file);
   const Fields root(file.root, origin);
-  if (root.has("post_processor")) read_post(root.value("post_processor"), origin + ": post_processor", data);
+  if (root.has("post_processor"))
+    read_post(root.value("post_processor"), origin + ": post_processor", data);
   data.complete();
   read_bos_eos(data);
   return data;
@@ -224,8 +239,10 @@ Tokenizer Tokenizer::from_json_file(const std::filesystem::path& path) {
       if (depth > 64) fail(ErrorCode::format, "nested deeper than 64");
       return true;
     };
-    const auto config = nlohmann::json::parse(read_file(config_path), depth_limit, /*allow_exceptions=*/false);
-    if (!config.is_object()) fail(ErrorCode::format, "{}: expected a JSON object", config_path.string());
+    const auto config =
+        nlohmann::json::parse(read_file(config_path), depth_limit, /*allow_exceptions=*/false);
+    if (!config.is_object())
+      fail(ErrorCode::format, "{}: expected a JSON object", config_path.string());
     if (const auto id = tokenizer::configured(config, "bos_token", data.vocab)) data.bos = id;
     if (const auto id = tokenizer::configured(config, "eos_token", data.vocab)) data.eos = id;
   }

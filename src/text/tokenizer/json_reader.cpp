@@ -19,7 +19,8 @@ class Handler : public nlohmann::json_sax<json> {
   bool number_integer(number_integer_t v) override { return number(v); }
   bool number_unsigned(number_unsigned_t v) override {
     // An id past the signed range is as wrong as a negative one.
-    return number(v > static_cast<number_unsigned_t>(INT64_MAX) ? -1 : static_cast<std::int64_t>(v));
+    return number(v > static_cast<number_unsigned_t>(INT64_MAX) ? -1
+                                                                : static_cast<std::int64_t>(v));
   }
   bool number_float(number_float_t v, const string_t&) override { return value(v); }
   bool binary(binary_t&) override { return refuse("binary data"); }
@@ -61,22 +62,28 @@ class Handler : public nlohmann::json_sax<json> {
   }
   bool end_array() override {
     if (mode_ != Mode::merge_pair) return close();
-    if (pair_.size() != 2) return refuse(fmt::format("model.merges[{}]: expected two parts", file_.merges.size()));
+    if (pair_.size() != 2)
+      return refuse(fmt::format("model.merges[{}]: expected two parts", file_.merges.size()));
     file_.merges.emplace_back(std::move(pair_[0]), std::move(pair_[1]));
     mode_ = Mode::merges;
     return true;
   }
 
-  bool parse_error(std::size_t offset, const std::string&, const nlohmann::detail::exception& e) override {
+  bool parse_error(std::size_t offset, const std::string&,
+                   const nlohmann::detail::exception& e) override {
     fail(ErrorCode::format, "{}: not JSON at offset {}: {}", file_.origin, offset, e.what());
   }
 
  private:
   enum class Mode { document, vocab, merges, merge_pair };
 
-  [[noreturn]] bool refuse(const std::string& what) const { fail(ErrorCode::format, "{}: {}", file_.origin, what); }
+  [[noreturn]] bool refuse(const std::string& what) const {
+    fail(ErrorCode::format, "{}: {}", file_.origin, what);
+  }
 
-  bool in_model() const { return mode_ == Mode::document && stack_.size() == 2 && model_ && stack_.back() == model_; }
+  bool in_model() const {
+    return mode_ == Mode::document && stack_.size() == 2 && model_ && stack_.back() == model_;
+  }
 
   bool number(std::int64_t v) {
     if (mode_ != Mode::vocab) return value(v);
@@ -87,7 +94,8 @@ class Handler : public nlohmann::json_sax<json> {
   /// Puts a value at the current place of the document.
   json* put(json v) {
     if (mode_ == Mode::vocab) refuse(fmt::format("model.vocab: '{}' is not a number", key_));
-    if (mode_ != Mode::document) refuse(fmt::format("model.merges[{}]: expected a text", file_.merges.size()));
+    if (mode_ != Mode::document)
+      refuse(fmt::format("model.merges[{}]: expected a text", file_.merges.size()));
     if (stack_.empty()) {
       file_.root = std::move(v);
       return &file_.root;
@@ -128,20 +136,23 @@ class Handler : public nlohmann::json_sax<json> {
   bool merge_text(const std::string& text) {
     const std::size_t space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-      refuse(fmt::format("model.merges[{}]: '{}' is not two parts with a space between", file_.merges.size(), text));
+      refuse(fmt::format("model.merges[{}]: '{}' is not two parts with a space between",
+                         file_.merges.size(), text));
     }
     file_.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
     return true;
   }
 
   bool merge_part(std::string& text) {
-    if (pair_.size() == 2) refuse(fmt::format("model.merges[{}]: expected two parts", file_.merges.size()));
+    if (pair_.size() == 2)
+      refuse(fmt::format("model.merges[{}]: expected two parts", file_.merges.size()));
     pair_.push_back(std::move(text));
     return true;
   }
 
   TokenizerJson& file_;
-  std::vector<json*> stack_;  ///< the open containers; a place stays valid while only its own children grow
+  std::vector<json*>
+      stack_;  ///< the open containers; a place stays valid while only its own children grow
   json* model_ = nullptr;
   std::string key_;
   Mode mode_ = Mode::document;
@@ -179,7 +190,8 @@ const json& Fields::value(const char* key) const {
 bool Fields::boolean(const char* key, std::optional<bool> otherwise) const {
   if (otherwise && !has(key)) return *otherwise;
   const json& v = value(key);
-  if (!v.is_boolean()) wrong(fmt::format("{}: expected true or false, found {}", key, v.type_name()));
+  if (!v.is_boolean())
+    wrong(fmt::format("{}: expected true or false, found {}", key, v.type_name()));
   return v.get<bool>();
 }
 
@@ -192,7 +204,8 @@ std::string Fields::string(const char* key, std::optional<std::string> otherwise
 
 std::int64_t Fields::integer(const char* key, std::int64_t low, std::int64_t high) const {
   const json& v = value(key);
-  if (!v.is_number_integer()) wrong(fmt::format("{}: expected a whole number, found {}", key, v.type_name()));
+  if (!v.is_number_integer())
+    wrong(fmt::format("{}: expected a whole number, found {}", key, v.type_name()));
   const auto n = v.get<std::int64_t>();
   if (n < low || n > high) wrong(fmt::format("{}: expected {} to {}, found {}", key, low, high, n));
   return n;
@@ -206,7 +219,9 @@ const json& Fields::array(const char* key) const {
   return v;
 }
 
-void Fields::wrong(const std::string& what) const { fail(ErrorCode::format, "{}: {}", place_, what); }
+void Fields::wrong(const std::string& what) const {
+  fail(ErrorCode::format, "{}: {}", place_, what);
+}
 
 void Fields::unsupported(const std::string& what) const {
   fail(ErrorCode::unsupported, "{}: {} is not supported", place_, what);

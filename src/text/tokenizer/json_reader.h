@@ -1,5 +1,5 @@
-// Reading tokenizer.json: the two big tables (vocabulary, merges) go straight into flat arrays, the rest into a document whose
-// fields are read with checks. The file is hostile input.
+// Reading tokenizer.json: the two big tables (vocabulary, merges) go straight into flat arrays, the
+// rest into a document whose fields are read with checks. The file is hostile input.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class Fields {
 
   const std::string& place() const { return place_; }
   bool has(const char* key) const;  ///< present and not null
-  /// Errors of all getters: format (expected and found type) and, without a default, a missing field.
+  /// Errors of all getters: format (expected and found type) and, without a default, a missing
+  /// field.
   bool boolean(const char* key, std::optional<bool> otherwise = std::nullopt) const;
   std::string string(const char* key, std::optional<std::string> otherwise = std::nullopt) const;
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
@@ -55,7 +56,8 @@ class Fields {
   std::string place_;
 };
 
-/// The steps of the sections of the same names; null gives none. Errors: format, unsupported (a type, named).
+/// The steps of the sections of the same names; null gives none. Errors: format, unsupported (a
+/// type, named).
 std::vector<NormalizeStep> read_normalizer(const TokenizerJson& file);
 std::vector<PreStep> read_pre_tokenizer(const TokenizerJson& file);
 std::vector<DecodeStep> read_decoder(const TokenizerJson& file);

@@ -16,12 +16,13 @@ constexpr std::size_t kMaxSteps = 64;
 
 /// What a step's type does with its fields.
 template <typename Step>
-using Readers = std::map<std::string, std::function<void(const Fields&, std::vector<Step>&)>, std::less<>>;
+using Readers =
+    std::map<std::string, std::function<void(const Fields&, std::vector<Step>&)>, std::less<>>;
 
 /// Reads a step, or a "Sequence" of steps under `list`; sequences may nest as deep as the document.
 template <typename Step>
-void read_steps(const json& value, const std::string& place, const char* list, const Readers<Step>& readers,
-                std::vector<Step>& steps) {
+void read_steps(const json& value, const std::string& place, const char* list,
+                const Readers<Step>& readers, std::vector<Step>& steps) {
   const Fields fields(value, place);
   const std::string type = fields.string("type");
   if (type == "Sequence") {
@@ -49,7 +50,8 @@ TextPattern read_pattern(const Fields& fields) {
   }
 }
 
-std::string one_character(const Fields& fields, const char* key, std::optional<std::string> otherwise = std::nullopt) {
+std::string one_character(const Fields& fields, const char* key,
+                          std::optional<std::string> otherwise = std::nullopt) {
   const std::string text = fields.string(key, std::move(otherwise));
   if (text.empty() || utf8_length(text[0]) != text.size()) {
     fields.wrong(fmt::format("{}: expected one character, found '{}'", key, text));
@@ -57,7 +59,8 @@ std::string one_character(const Fields& fields, const char* key, std::optional<s
   return text;
 }
 
-SplitBehavior read_behavior(const Fields& fields, std::optional<std::string> otherwise = std::nullopt) {
+SplitBehavior read_behavior(const Fields& fields,
+                            std::optional<std::string> otherwise = std::nullopt) {
   const std::string name = fields.string("behavior", std::move(otherwise));
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "Isolated") return SplitBehavior::isolated;
@@ -91,9 +94,15 @@ Readers<NormalizeStep> normalizer_readers() {
       {"StripAccents", [](const Fields&, auto& s) { s.emplace_back(StripAccentsStep{}); }},
       {"ByteLevel", [](const Fields&, auto& s) { s.emplace_back(ByteCharsStep{}); }},
       {"Strip",
-       [](const Fields& f, auto& s) { s.emplace_back(StripStep{f.boolean("strip_left"), f.boolean("strip_right")}); }},
-      {"Prepend", [](const Fields& f, auto& s) { s.emplace_back(PrependStep{f.string("prepend")}); }},
-      {"Replace", [](const Fields& f, auto& s) { s.emplace_back(ReplaceStep{read_pattern(f), f.string("content")}); }},
+       [](const Fields& f, auto& s) {
+         s.emplace_back(StripStep{f.boolean("strip_left"), f.boolean("strip_right")});
+       }},
+      {"Prepend",
+       [](const Fields& f, auto& s) { s.emplace_back(PrependStep{f.string("prepend")}); }},
+      {"Replace",
+       [](const Fields& f, auto& s) {
+         s.emplace_back(ReplaceStep{read_pattern(f), f.string("content")});
+       }},
   };
 }
 
@@ -114,16 +123,21 @@ Readers<PreStep> pre_tokenizer_readers() {
       {"Digits",
        [](const Fields& f, auto& s) {
          const bool each = f.boolean("individual_digits", false);
-         s.emplace_back(ClassStep{is_numeric, each ? SplitBehavior::isolated : SplitBehavior::contiguous});
+         s.emplace_back(
+             ClassStep{is_numeric, each ? SplitBehavior::isolated : SplitBehavior::contiguous});
        }},
       {"Punctuation",
-       [](const Fields& f, auto& s) { s.emplace_back(ClassStep{is_punctuation, read_behavior(f, "Isolated")}); }},
+       [](const Fields& f, auto& s) {
+         s.emplace_back(ClassStep{is_punctuation, read_behavior(f, "Isolated")});
+       }},
       {"Whitespace",
        [](const Fields&, auto& s) {
          s.emplace_back(SplitStep{{"", Regex(R"(\w+|[^\w\s]+)")}, SplitBehavior::removed, true});
        }},
       {"WhitespaceSplit",
-       [](const Fields&, auto& s) { s.emplace_back(ClassStep{is_whitespace, SplitBehavior::removed}); }},
+       [](const Fields&, auto& s) {
+         s.emplace_back(ClassStep{is_whitespace, SplitBehavior::removed});
+       }},
       {"BertPreTokenizer",
        [](const Fields&, auto& s) {
          s.emplace_back(ClassStep{is_whitespace, SplitBehavior::removed});
@@ -131,12 +145,13 @@ Readers<PreStep> pre_tokenizer_readers() {
        }},
       {"CharDelimiterSplit",
        [](const Fields& f, auto& s) {
-         s.emplace_back(SplitStep{{one_character(f, "delimiter"), std::nullopt}, SplitBehavior::removed, false});
+         s.emplace_back(SplitStep{
+             {one_character(f, "delimiter"), std::nullopt}, SplitBehavior::removed, false});
        }},
       {"Metaspace",
        [](const Fields& f, auto& s) {
-         s.emplace_back(MetaspaceStep{one_character(f, "replacement", MetaspaceStep{}.mark), read_prepend(f),
-                                   f.boolean("split", true)});
+         s.emplace_back(MetaspaceStep{one_character(f, "replacement", MetaspaceStep{}.mark),
+                                      read_prepend(f), f.boolean("split", true)});
        }},
   };
 }
@@ -149,16 +164,21 @@ Readers<DecodeStep> decoder_readers() {
       {"Metaspace",
        [](const Fields& f, auto& s) {
          s.emplace_back(MetaspaceDecode{one_character(f, "replacement", MetaspaceStep{}.mark),
-                                     read_prepend(f) == MetaspaceStep::Prepend::never});
+                                        read_prepend(f) == MetaspaceStep::Prepend::never});
        }},
-      {"Replace", [](const Fields& f, auto& s) { s.emplace_back(ReplaceDecode{read_pattern(f), f.string("content")}); }},
+      {"Replace",
+       [](const Fields& f, auto& s) {
+         s.emplace_back(ReplaceDecode{read_pattern(f), f.string("content")});
+       }},
       {"Strip",
        [](const Fields& f, auto& s) {
          constexpr std::int64_t kMost = 1 << 20;
-         s.emplace_back(StripDecode{one_character(f, "content"), static_cast<std::size_t>(f.integer("start", 0, kMost)),
-                                 static_cast<std::size_t>(f.integer("stop", 0, kMost))});
+         s.emplace_back(StripDecode{one_character(f, "content"),
+                                    static_cast<std::size_t>(f.integer("start", 0, kMost)),
+                                    static_cast<std::size_t>(f.integer("stop", 0, kMost))});
        }},
-      {"BPEDecoder", [](const Fields& f, auto& s) { s.emplace_back(SuffixDecode{f.string("suffix", "</w>")}); }},
+      {"BPEDecoder",
+       [](const Fields& f, auto& s) { s.emplace_back(SuffixDecode{f.string("suffix", "</w>")}); }},
   };
 }
 
@@ -167,7 +187,8 @@ std::vector<Step> read_section(const TokenizerJson& file, const char* section, c
                                const Readers<Step>& readers) {
   std::vector<Step> steps;
   const auto it = file.root.find(section);
-  if (it != file.root.end() && !it->is_null()) read_steps(*it, file.origin + ": " + section, list, readers, steps);
+  if (it != file.root.end() && !it->is_null())
+    read_steps(*it, file.origin + ": " + section, list, readers, steps);
   return steps;
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kMaxText = 256 << 20;
 
-std::string apply(const NormalFormStep& step, std::string text) { return normalize(text, step.form); }
+std::string apply(const NormalFormStep& step, std::string text) {
+  return normalize(text, step.form);
+}
 
 std::string apply(const LowercaseStep&, std::string text) { return lowercase(text); }
 
@@ -26,7 +28,8 @@ std::string apply(const StripAccentsStep&, std::string text) {
 std::string apply(const StripStep& step, std::string text) {
   std::size_t begin = 0;
   std::size_t end = text.size();
-  while (step.left && begin < end && is_whitespace(utf8_at(text, begin))) begin += utf8_length(text[begin]);
+  while (step.left && begin < end && is_whitespace(utf8_at(text, begin)))
+    begin += utf8_length(text[begin]);
   while (step.right && begin < end) {
     std::size_t last = end - 1;
     while ((static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
@@ -41,7 +44,9 @@ std::string apply(const PrependStep& step, std::string text) {
   return text;
 }
 
-std::string apply(const ReplaceStep& step, std::string text) { return replace(text, step.pattern, step.content); }
+std::string apply(const ReplaceStep& step, std::string text) {
+  return replace(text, step.pattern, step.content);
+}
 
 std::string apply(const ByteCharsStep&, std::string text) {
   std::string out;
@@ -58,7 +63,8 @@ std::string replace(std::string_view text, const TextPattern& pattern, std::stri
   out.reserve(text.size());
   for (const Part& p : parts) {
     out += p.match ? content : text.substr(p.begin, p.end - p.begin);
-    if (out.size() > kMaxText) fail(ErrorCode::limit, "normalised text is longer than {} bytes", kMaxText);
+    if (out.size() > kMaxText)
+      fail(ErrorCode::limit, "normalised text is longer than {} bytes", kMaxText);
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// Normalizers: rewriting a section of text before it is cut (https://huggingface.co/docs/tokenizers/api/normalizers).
+// Normalizers: rewriting a section of text before it is cut
+// (https://huggingface.co/docs/tokenizers/api/normalizers).
 #pragma once
 
 #include <string>
@@ -27,11 +28,11 @@ struct ReplaceStep {
 };
 struct ByteCharsStep {};
 
-using NormalizeStep =
-    std::variant<NormalFormStep, LowercaseStep, StripAccentsStep, StripStep, PrependStep, ReplaceStep, ByteCharsStep>;
+using NormalizeStep = std::variant<NormalFormStep, LowercaseStep, StripAccentsStep, StripStep,
+                                   PrependStep, ReplaceStep, ByteCharsStep>;
 
-/// `text` is valid UTF-8, and so is the result. Errors: limit (a pattern needs too many steps; the result is longer than
-/// 256 MiB, which only a hostile chain of replacements reaches).
+/// `text` is valid UTF-8, and so is the result. Errors: limit (a pattern needs too many steps; the
+/// result is longer than 256 MiB, which only a hostile chain of replacements reaches).
 std::string normalize(const std::vector<NormalizeStep>& steps, std::string text);
 
 /// Replaces every match of the pattern.

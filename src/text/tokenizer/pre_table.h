@@ -1,5 +1,6 @@
 // The pre-tokenizers that GGUF files name in tokenizer.ggml.pre
-// (https://github.com/ggml-org/llama.cpp/blob/master/convert_hf_to_gguf_update.py lists the names and their models).
+// (https://github.com/ggml-org/llama.cpp/blob/master/convert_hf_to_gguf_update.py lists the names
+// and their models).
 #pragma once
 
 #include <span>

@@ -34,7 +34,8 @@ void apply_behavior(std::vector<Part>& parts, SplitBehavior behavior) {
   out.reserve(parts.size());
   bool previous = false;
   for (const Part& p : parts) {
-    const bool joins = behavior == SplitBehavior::contiguous ? p.match == previous : p.match && !previous;
+    const bool joins =
+        behavior == SplitBehavior::contiguous ? p.match == previous : p.match && !previous;
     if (behavior != SplitBehavior::isolated && joins && !out.empty()) {
       out.back().begin = std::min(out.back().begin, p.begin);
       out.back().end = std::max(out.back().end, p.end);
@@ -111,13 +112,16 @@ void apply(const PrefixSpaceStep&, Words& words) {
 }
 
 void apply(const ByteLevelStep&, Words& words) {
-  rewrite(words, [](const Word&, std::string_view text, std::string& out) { append_byte_chars(out, text); });
+  rewrite(words, [](const Word&, std::string_view text, std::string& out) {
+    append_byte_chars(out, text);
+  });
 }
 
 void apply(const MetaspaceStep& step, Words& words) {
   using Prepend = MetaspaceStep::Prepend;
   rewrite(words, [&](const Word& w, std::string_view text, std::string& out) {
-    const bool wanted = step.prepend == Prepend::always || (step.prepend == Prepend::first && w.first);
+    const bool wanted =
+        step.prepend == Prepend::always || (step.prepend == Prepend::first && w.first);
     if (wanted && text[0] != ' ' && text.substr(0, step.mark.size()) != step.mark) out += step.mark;
     for (const char c : text) {
       if (c == ' ') {

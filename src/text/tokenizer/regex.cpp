@@ -8,9 +8,9 @@
 namespace rlx::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxPattern = 64 << 10;         // bytes; the longest of known files has 1.5 KiB
-constexpr std::size_t kJitStack = 16 << 20;           // mapped by need
-constexpr std::uint32_t kHeapLimitKib = 64 << 10;     // of the interpreter, where there is no JIT
+constexpr std::size_t kMaxPattern = 64 << 10;      // bytes; the longest of known files has 1.5 KiB
+constexpr std::size_t kJitStack = 16 << 20;        // mapped by need
+constexpr std::uint32_t kHeapLimitKib = 64 << 10;  // of the interpreter, where there is no JIT
 
 template <auto Free>
 struct Freed {
@@ -22,10 +22,12 @@ struct Freed {
 
 /// What a match needs beside the pattern; one for each thread, since it is written to.
 struct Scratch {
-  std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>> data{pcre2_match_data_create(1, nullptr)};
+  std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>> data{
+      pcre2_match_data_create(1, nullptr)};
   std::unique_ptr<pcre2_jit_stack, Freed<pcre2_jit_stack_free>> stack{
       pcre2_jit_stack_create(32 << 10, kJitStack, nullptr)};
-  std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context{pcre2_match_context_create(nullptr)};
+  std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context{
+      pcre2_match_context_create(nullptr)};
 
   Scratch() {
     if (!data || !context) fail(ErrorCode::memory, "no memory for matching a pattern");
@@ -54,25 +56,29 @@ struct Regex::Code {
 
 Regex::Regex(std::string_view pattern) {
   if (pattern.size() > kMaxPattern) {
-    fail(ErrorCode::unsupported, "a pattern of {} bytes: the limit is {}", pattern.size(), kMaxPattern);
+    fail(ErrorCode::unsupported, "a pattern of {} bytes: the limit is {}", pattern.size(),
+         kMaxPattern);
   }
   const std::string translated = to_pcre2(pattern);
-  std::unique_ptr<pcre2_compile_context, Freed<pcre2_compile_context_free>> context{pcre2_compile_context_create(nullptr)};
+  std::unique_ptr<pcre2_compile_context, Freed<pcre2_compile_context_free>> context{
+      pcre2_compile_context_create(nullptr)};
   if (!context) fail(ErrorCode::memory, "no memory for a pattern");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
   pcre2_code* code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context.get());
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                    &offset, context.get());
   if (!code) {
-    fail(ErrorCode::unsupported, "pattern '{}' does not compile: {} (offset {} of '{}')", pattern, message_of(error), offset,
-         translated);
+    fail(ErrorCode::unsupported, "pattern '{}' does not compile: {} (offset {} of '{}')", pattern,
+         message_of(error), offset, translated);
   }
   auto shared = std::make_shared<Code>();
   shared->pattern = pattern;
   shared->code.reset(code);
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it pcre2_match interprets: slower, not different
+  pcre2_jit_compile(
+      code, PCRE2_JIT_COMPLETE);  // without it pcre2_match interprets: slower, not different
   code_ = std::move(shared);
 }
 
@@ -84,11 +90,12 @@ void Regex::split(std::string_view text, std::vector<Part>& parts) const {
   std::size_t previous = 0;
   std::size_t from = 0;
   while (from <= text.size()) {
-    const int rc = pcre2_match(code_->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, s.data.get(),
-                               s.context.get());
+    const int rc = pcre2_match(code_->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK,
+                               s.data.get(), s.context.get());
     if (rc == PCRE2_ERROR_NOMATCH) break;
     if (rc < 0) {
-      fail(ErrorCode::limit, "pattern '{}' on a text of {} bytes: {}", code_->pattern, text.size(), message_of(rc));
+      fail(ErrorCode::limit, "pattern '{}' on a text of {} bytes: {}", code_->pattern, text.size(),
+           message_of(rc));
     }
     const std::size_t begin = found[0];
     const std::size_t end = found[1];

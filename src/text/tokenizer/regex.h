@@ -1,5 +1,6 @@
-// Regular expressions of tokenizer files. The files are written for Oniguruma (https://github.com/kkos/oniguruma,
-// doc/RE); the pattern is rewritten for PCRE2, so that classes mean what the reference means by them.
+// Regular expressions of tokenizer files. The files are written for Oniguruma
+// (https://github.com/kkos/oniguruma, doc/RE); the pattern is rewritten for PCRE2, so that classes
+// mean what the reference means by them.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +20,15 @@ struct Part {
 /// The pattern in PCRE2's syntax. Errors: unsupported (a construct without counterpart, named).
 std::string to_pcre2(std::string_view pattern);
 
-/// A compiled pattern. Safe to use from several threads; matching works on the heap, not on the stack, within limits.
+/// A compiled pattern. Safe to use from several threads; matching works on the heap, not on the
+/// stack, within limits.
 class Regex {
  public:
   /// Errors: unsupported (the pattern does not compile, with the reason).
   explicit Regex(std::string_view pattern);
 
-  /// Appends the parts of `text` (valid UTF-8): matches and what lies between, in order; nothing for an empty text.
-  /// Errors: limit (the pattern needs too many steps on this text).
+  /// Appends the parts of `text` (valid UTF-8): matches and what lies between, in order; nothing
+  /// for an empty text. Errors: limit (the pattern needs too many steps on this text).
   void split(std::string_view text, std::vector<Part>& parts) const;
 
  private:

@@ -1,7 +1,8 @@
-// Oniguruma's pattern syntax (doc/RE, Ruby style) to PCRE2's (pcre2pattern(3)). The differences that matter to text:
-// \s has U+180E in PCRE2, \w lacks marks, script names mean script extensions, sets nest and intersect in Oniguruma only.
-#include <array>
+// Oniguruma's pattern syntax (doc/RE, Ruby style) to PCRE2's (pcre2pattern(3)). The differences
+// that matter to text: \s has U+180E in PCRE2, \w lacks marks, script names mean script extensions,
+// sets nest and intersect in Oniguruma only.
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "text/tokenizer/regex.h"
@@ -21,19 +22,33 @@ constexpr int kMaxNesting = 16;
 /// Names that are no scripts, so that PCRE2 takes them as they are.
 bool is_category(std::string_view name) {
   static constexpr std::array<std::string_view, 44> kNames = {
-      "Any", "L",  "L&", "LC", "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N",  "Nd",
-      "Nl",  "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",  "Sm", "Sc", "Sk", "So",
-      "Z",   "Zs", "Zl", "Zp", "C",  "Cc", "Cf", "Cn", "Co", "Cs", "Alphabetic", "Lowercase", "Uppercase", "White_Space"};
+      "Any", "L",  "L&", "LC", "Lu",         "Ll",        "Lt",        "Lm",         "Lo",
+      "M",   "Mn", "Mc", "Me", "N",          "Nd",        "Nl",        "No",         "P",
+      "Pc",  "Pd", "Ps", "Pe", "Pi",         "Pf",        "Po",        "S",          "Sm",
+      "Sc",  "Sk", "So", "Z",  "Zs",         "Zl",        "Zp",        "C",          "Cc",
+      "Cf",  "Cn", "Co", "Cs", "Alphabetic", "Lowercase", "Uppercase", "White_Space"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 /// The long names of the categories, which Oniguruma knows and PCRE2 does not, and POSIX names.
 std::string_view short_name(std::string_view name) {
-  static constexpr std::array<std::array<std::string_view, 2>, 16> kLong = {{
-      {"Letter", "L"}, {"Mark", "M"}, {"Number", "N"}, {"Punctuation", "P"}, {"Symbol", "S"}, {"Separator", "Z"},
-      {"Other", "C"}, {"Uppercase_Letter", "Lu"}, {"Lowercase_Letter", "Ll"}, {"Decimal_Number", "Nd"},
-      {"Alpha", "Alphabetic"}, {"Digit", "Nd"}, {"Upper", "Uppercase"}, {"Lower", "Lowercase"}, {"Space", "White_Space"},
-      {"Titlecase_Letter", "Lt"}}};
+  static constexpr std::array<std::array<std::string_view, 2>, 16> kLong = {
+      {{"Letter", "L"},
+       {"Mark", "M"},
+       {"Number", "N"},
+       {"Punctuation", "P"},
+       {"Symbol", "S"},
+       {"Separator", "Z"},
+       {"Other", "C"},
+       {"Uppercase_Letter", "Lu"},
+       {"Lowercase_Letter", "Ll"},
+       {"Decimal_Number", "Nd"},
+       {"Alpha", "Alphabetic"},
+       {"Digit", "Nd"},
+       {"Upper", "Uppercase"},
+       {"Lower", "Lowercase"},
+       {"Space", "White_Space"},
+       {"Titlecase_Letter", "Lt"}}};
   for (const auto& [from, to] : kLong) {
     if (name == from) return to;
   }
@@ -63,8 +78,8 @@ class Translator {
 
  private:
   struct Set {
-    std::string body;      ///< what stands between the brackets
-    std::string lookahead; ///< conditions of an intersection
+    std::string body;       ///< what stands between the brackets
+    std::string lookahead;  ///< conditions of an intersection
     bool negated = false;
 
     std::string whole() const {
@@ -95,25 +110,38 @@ class Translator {
       return "[^" + std::string(body) + "]";
     };
     switch (c) {
-      case 's': return positive(kSpace);
-      case 'S': return positive(kNotSpace);
-      case 'w': return positive(kWord);
-      case 'W': return negative(kWord);
-      case 'd': return "\\p{Nd}";
-      case 'D': return "\\P{Nd}";
-      case 'h': return positive(kHex);
-      case 'H': return negative(kHex);
+      case 's':
+        return positive(kSpace);
+      case 'S':
+        return positive(kNotSpace);
+      case 'w':
+        return positive(kWord);
+      case 'W':
+        return negative(kWord);
+      case 'd':
+        return "\\p{Nd}";
+      case 'D':
+        return "\\P{Nd}";
+      case 'h':
+        return positive(kHex);
+      case 'H':
+        return negative(kHex);
       case 'p':
-      case 'P': return property(c == 'P');
-      case 'u': return code_point();
-      case 'C': refuse("\\C");
-      default: return {'\\', c};
+      case 'P':
+        return property(c == 'P');
+      case 'u':
+        return code_point();
+      case 'C':
+        refuse("\\C");
+      default:
+        return {'\\', c};
     }
   }
 
   std::string code_point() {
     const std::string_view digits = in_.substr(at_, 4);
-    if (digits.size() != 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) {
+    if (digits.size() != 4 ||
+        digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) {
       refuse("\\u without four hexadecimal digits");
     }
     at_ += 4;
@@ -150,7 +178,8 @@ class Translator {
     if (!next_is("?")) return;
     out_ += in_[at_++];
     if (next_is("#")) return;
-    while (at_ < in_.size() && (in_[at_] == 'i' || in_[at_] == 'm' || in_[at_] == 'x' || in_[at_] == '-')) {
+    while (at_ < in_.size() &&
+           (in_[at_] == 'i' || in_[at_] == 'm' || in_[at_] == 'x' || in_[at_] == '-')) {
       out_ += in_[at_] == 'm' ? 's' : in_[at_];
       ++at_;
     }
@@ -223,9 +252,11 @@ class Translator {
 }  // namespace
 
 std::string to_pcre2(std::string_view pattern) {
-  // Without the lookbehind, each character of a run that does not end the line starts a search of its own: quadratic. A match
-  // cannot begin within a run, since one from the run's start would have been found.
-  if (pattern == R"(\s+$)") return "(?<![" + std::string(kSpace) + "])[" + std::string(kSpace) + "]+$";
+  // Without the lookbehind, each character of a run that does not end the line starts a search of
+  // its own: quadratic. A match cannot begin within a run, since one from the run's start would
+  // have been found.
+  if (pattern == R"(\s+$)")
+    return "(?<![" + std::string(kSpace) + "])[" + std::string(kSpace) + "]+$";
   return Translator(pattern).run();
 }
 

@@ -19,15 +19,19 @@ struct Candidate {
   float score;
   std::int32_t at, id;
   std::size_t length;  ///< of the joined text: tells whether the pair is still the same
-  bool operator<(const Candidate& o) const { return score != o.score ? score < o.score : at > o.at; }
+  bool operator<(const Candidate& o) const {
+    return score != o.score ? score < o.score : at > o.at;
+  }
 };
 
 }  // namespace
 
-Spm::Spm(std::vector<float> scores, std::array<std::int32_t, 256> bytes, std::optional<std::int32_t> unk)
+Spm::Spm(std::vector<float> scores, std::array<std::int32_t, 256> bytes,
+         std::optional<std::int32_t> unk)
     : scores_(std::move(scores)), bytes_(bytes), unk_(unk) {
   for (float& s : scores_) {
-    if (std::isnan(s)) s = -std::numeric_limits<float>::infinity();  // the order of candidates must be an order
+    if (std::isnan(s))
+      s = -std::numeric_limits<float>::infinity();  // the order of candidates must be an order
   }
 }
 
@@ -46,7 +50,8 @@ void Spm::encode(const Vocab& vocab, std::string_view text, std::vector<std::int
     const std::size_t length = utf8_length(text[at]);
     const auto i = static_cast<std::int32_t>(symbols.size());
     const bool last = at + length == text.size();
-    symbols.push_back({at, length, i - 1, last ? -1 : i + 1, vocab.find_model(text.substr(at, length))});
+    symbols.push_back(
+        {at, length, i - 1, last ? -1 : i + 1, vocab.find_model(text.substr(at, length))});
     at += length;
   }
   std::priority_queue<Candidate> queue;
@@ -76,7 +81,8 @@ void Spm::encode(const Vocab& vocab, std::string_view text, std::vector<std::int
     offer(c.at);
   }
   bool unknown_before = false;
-  for (std::int32_t i = symbols.empty() ? -1 : 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
+  for (std::int32_t i = symbols.empty() ? -1 : 0; i >= 0;
+       i = symbols[static_cast<std::size_t>(i)].next) {
     const Symbol& s = symbols[static_cast<std::size_t>(i)];
     const bool known = s.id >= 0;
     if (known) {

@@ -33,8 +33,8 @@ struct Trust {
     }
   }
   bool covers(std::size_t begin, std::size_t end) const {
-    const auto after =
-        std::upper_bound(ranges.begin(), ranges.end(), begin, [](std::size_t b, const Range& r) { return b < r.begin; });
+    const auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
+                                        [](std::size_t b, const Range& r) { return b < r.begin; });
     return after != ranges.begin() && end <= std::prev(after)->end;
   }
 };
@@ -42,16 +42,20 @@ struct Trust {
 /// One encoding of one text.
 class Encoder {
  public:
-  Encoder(const Data& data, std::string_view text, const Trust& trust) : data_(data), text_(text), trust_(trust) {}
+  Encoder(const Data& data, std::string_view text, const Trust& trust)
+      : data_(data), text_(text), trust_(trust) {}
 
   std::vector<std::int32_t> run() {
     const bool all_trusted = trust_.covers(0, text_.size());
     const bool none_trusted = trust_.ranges.empty();
-    const tokenizer::TokenMatcher& matcher = all_trusted || none_trusted ? data_.raw : data_.raw_special;
+    const tokenizer::TokenMatcher& matcher =
+        all_trusted || none_trusted ? data_.raw : data_.raw_special;
     std::vector<Section> sections;
     matcher.split(
         text_,
-        [&](const AddedToken& t, std::size_t begin, std::size_t end) { return !t.special || trust_.covers(begin, end); },
+        [&](const AddedToken& t, std::size_t begin, std::size_t end) {
+          return !t.special || trust_.covers(begin, end);
+        },
         sections);
     ids_.reserve(text_.size() / 3 + 8);
     for (const Section& s : sections) {
@@ -70,7 +74,8 @@ class Encoder {
     if (data_.normalized.empty()) return words(text, first);
     std::vector<Section> sections;
     data_.normalized.split(
-        text, [&](const AddedToken& t, std::size_t, std::size_t) { return special || !t.special; }, sections);
+        text, [&](const AddedToken& t, std::size_t, std::size_t) { return special || !t.special; },
+        sections);
     for (const Section& s : sections) {
       if (s.id >= 0) {
         ids_.push_back(s.id);
@@ -87,7 +92,8 @@ class Encoder {
     w.text = std::move(text);
     tokenizer::pre_tokenize(data_.pre_tokenizer, w);
     for (const tokenizer::Word& word : w.words) {
-      const std::string_view part = std::string_view(w.text).substr(word.begin, word.end - word.begin);
+      const std::string_view part =
+          std::string_view(w.text).substr(word.begin, word.end - word.begin);
       if (const auto* bpe = std::get_if<tokenizer::Bpe>(&data_.model)) {
         bpe->encode(data_.vocab, part, ids_);
       } else if (const auto* spm = std::get_if<tokenizer::Spm>(&data_.model)) {
@@ -119,7 +125,8 @@ std::string_view text_of(const Data& data, std::int32_t id) {
   if (id < 0 || id >= data.vocab.size()) {
     fail(ErrorCode::invalid_argument, "token id {}: expected 0 to {}", id, data.vocab.size() - 1);
   }
-  if (!data.vocab.has(id)) fail(ErrorCode::invalid_argument, "token id {}: the vocabulary has no such token", id);
+  if (!data.vocab.has(id))
+    fail(ErrorCode::invalid_argument, "token id {}: the vocabulary has no such token", id);
   const auto other = data.decoded_as.find(id);
   return other != data.decoded_as.end() ? std::string_view(other->second) : data.vocab.text(id);
 }
@@ -135,7 +142,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions
   return encode_pieces({&piece, 1}, options.add_special);
 }
 
-std::vector<std::int32_t> Tokenizer::encode_pieces(std::span<const Piece> pieces, bool add_special) const {
+std::vector<std::int32_t> Tokenizer::encode_pieces(std::span<const Piece> pieces,
+                                                   bool add_special) const {
   std::string text;
   Trust trust;
   for (const Piece& piece : pieces) {
@@ -145,7 +153,8 @@ std::vector<std::int32_t> Tokenizer::encode_pieces(std::span<const Piece> pieces
     } else {
       text += tokenizer::to_utf8(piece.text);
     }
-    if (text.size() > kMaxText) fail(ErrorCode::limit, "a text to encode is longer than {} bytes", kMaxText);
+    if (text.size() > kMaxText)
+      fail(ErrorCode::limit, "a text to encode is longer than {} bytes", kMaxText);
     if (piece.trusted) trust.add(begin, text.size());
   }
   std::vector<std::int32_t> ids = Encoder(*data_, text, trust).run();
@@ -173,7 +182,8 @@ std::string Tokenizer::token_bytes(std::int32_t id) const {
       return bytes;
     }
     if (std::holds_alternative<tokenizer::ByteFallbackDecode>(step)) {
-      if (const int byte = tokenizer::byte_of_token(token); byte >= 0) return std::string(1, static_cast<char>(byte));
+      if (const int byte = tokenizer::byte_of_token(token); byte >= 0)
+        return std::string(1, static_cast<char>(byte));
     } else if (const auto* r = std::get_if<tokenizer::ReplaceDecode>(&step)) {
       token = tokenizer::replace(token, r->pattern, r->content);
     } else if (const auto* m = std::get_if<tokenizer::MetaspaceDecode>(&step)) {
@@ -186,19 +196,24 @@ std::string Tokenizer::token_bytes(std::int32_t id) const {
 }
 
 bool Tokenizer::is_special(std::int32_t id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < data_->special.size() && data_->special[static_cast<std::size_t>(id)];
+  return id >= 0 && static_cast<std::size_t>(id) < data_->special.size() &&
+         data_->special[static_cast<std::size_t>(id)];
 }
 
 std::optional<std::int32_t> Tokenizer::bos() const { return data_->bos; }
 std::optional<std::int32_t> Tokenizer::eos() const { return data_->eos; }
 std::optional<std::int32_t> Tokenizer::eot() const { return data_->eot; }
-std::optional<std::int32_t> Tokenizer::find(std::string_view token) const { return data_->vocab.find(token); }
+std::optional<std::int32_t> Tokenizer::find(std::string_view token) const {
+  return data_->vocab.find(token);
+}
 
 bool Tokenizer::adds_bos() const { return data_->bos && data_->post.front() == *data_->bos; }
 bool Tokenizer::adds_eos() const { return data_->eos && data_->post.back() == *data_->eos; }
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
-    : data_(tokenizer.data_), chain_(std::make_unique<tokenizer::DecodeChain>(data_->decoder)), skip_special_(skip_special) {}
+    : data_(tokenizer.data_),
+      chain_(std::make_unique<tokenizer::DecodeChain>(data_->decoder)),
+      skip_special_(skip_special) {}
 StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
 StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
 StreamDecoder::~StreamDecoder() = default;

@@ -3,7 +3,8 @@
 namespace rlx::tokenizer {
 namespace {
 
-/// The range that the second byte must lie in: overlong forms, surrogates and codes past U+10FFFF are cut out here.
+/// The range that the second byte must lie in: overlong forms, surrogates and codes past U+10FFFF
+/// are cut out here.
 struct Lead {
   std::uint8_t length, low, high;
 };
@@ -73,7 +74,9 @@ void append_utf8(std::string& out, char32_t code) {
   }
 }
 
-char32_t utf8_at(std::string_view text, std::size_t at) noexcept { return utf8_step(text.substr(at)).code; }
+char32_t utf8_at(std::string_view text, std::size_t at) noexcept {
+  return utf8_step(text.substr(at)).code;
+}
 
 void Utf8Stream::push(std::string_view bytes, std::string& out) {
   std::string joined;

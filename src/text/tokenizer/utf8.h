@@ -1,4 +1,5 @@
-// UTF-8 (https://www.rfc-editor.org/rfc/rfc3629): checking, walking, and replacing what is not UTF-8.
+// UTF-8 (https://www.rfc-editor.org/rfc/rfc3629): checking, walking, and replacing what is not
+// UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@ namespace rlx::tokenizer {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  ///< U+FFFD
 
-/// What stands at the front of a text: a character, the maximal part of an invalid one, or the valid start of a character
-/// that the text cuts off (the Unicode standard, table 3-7).
+/// What stands at the front of a text: a character, the maximal part of an invalid one, or the
+/// valid start of a character that the text cuts off (the Unicode standard, table 3-7).
 struct Utf8Step {
   enum class Kind : std::uint8_t { character, invalid, cut } kind;
   std::uint8_t length;  ///< bytes
@@ -36,7 +37,8 @@ constexpr std::size_t utf8_length(char lead) noexcept {
 /// The character at `at` in text that is known to be valid.
 char32_t utf8_at(std::string_view text, std::size_t at) noexcept;
 
-/// Bytes in parts to text in parts: joined, the same as to_utf8 of the joined bytes; a cut character waits for its rest.
+/// Bytes in parts to text in parts: joined, the same as to_utf8 of the joined bytes; a cut
+/// character waits for its rest.
 class Utf8Stream {
  public:
   void push(std::string_view bytes, std::string& out);

@@ -30,7 +30,8 @@ std::size_t Vocab::slot_of(std::string_view text, std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   std::size_t at = hash & mask;
-  while (slots_[at].id >= 0 && (slots_[at].tag != tag || view(entry(slots_[at].id)) != text)) at = (at + 1) & mask;
+  while (slots_[at].id >= 0 && (slots_[at].tag != tag || view(entry(slots_[at].id)) != text))
+    at = (at + 1) & mask;
   return at;
 }
 
@@ -39,7 +40,8 @@ void Vocab::add(std::int32_t id, std::string_view text, TokenKind kind) {
   if (text_.size() + text.size() > std::numeric_limits<std::uint32_t>::max()) {
     fail(ErrorCode::limit, "the text of the vocabulary is longer than 4 GiB");
   }
-  if (static_cast<std::size_t>(id) >= entries_.size()) entries_.resize(static_cast<std::size_t>(id) + 1);
+  if (static_cast<std::size_t>(id) >= entries_.size())
+    entries_.resize(static_cast<std::size_t>(id) + 1);
   if ((used_ + 1) * 2 > slots_.size()) grow(std::bit_ceil(used_ * 4 + 16));
   Entry& e = entries_[static_cast<std::size_t>(id)];
   if (e.kind != TokenKind::missing) {

@@ -13,24 +13,28 @@ namespace rlx::tokenizer {
 enum class TokenKind : std::uint8_t {
   missing,  ///< a gap in the ids
   model,    ///< the model's own piece
-  added,    ///< found in the text before the model sees it, or by nothing at all (control and byte pieces)
+  added,    ///< found in the text before the model sees it, or by nothing at all (control and byte
+            ///< pieces)
 };
 
-/// Ids are dense but for gaps; the text lies in one buffer and the index is one open-addressed table, so that 150,000
-/// tokens are read in some milliseconds.
+/// Ids are dense but for gaps; the text lies in one buffer and the index is one open-addressed
+/// table, so that 150,000 tokens are read in some milliseconds.
 class Vocab {
  public:
   /// Room for `tokens` entries of together `bytes` text.
   void reserve(std::size_t tokens, std::size_t bytes);
 
-  /// Adds a token; a later token of the same text takes the text over. `id` must be below max_id(entries in the file),
-  /// which the caller checks. Errors: format (an id given twice); limit (text above 4 GiB in all).
+  /// Adds a token; a later token of the same text takes the text over. `id` must be below
+  /// max_id(entries in the file), which the caller checks. Errors: format (an id given twice);
+  /// limit (text above 4 GiB in all).
   void add(std::int32_t id, std::string_view text, TokenKind kind);
 
   std::int32_t size() const { return static_cast<std::int32_t>(entries_.size()); }
   std::size_t count() const { return count_; }  ///< tokens without the gaps
 
-  bool has(std::int32_t id) const { return id >= 0 && id < size() && entry(id).kind != TokenKind::missing; }
+  bool has(std::int32_t id) const {
+    return id >= 0 && id < size() && entry(id).kind != TokenKind::missing;
+  }
   /// Text of a token that exists.
   std::string_view text(std::int32_t id) const { return view(entry(id)); }
   TokenKind kind(std::int32_t id) const { return entry(id).kind; }
@@ -61,7 +65,10 @@ class Vocab {
   std::size_t count_ = 0, used_ = 0, longest_ = 0;
 };
 
-/// Ids of a file with `entries` tokens lie below this; a larger one is a fault of the file, not a reason to allocate.
-constexpr std::int64_t max_id(std::size_t entries) { return static_cast<std::int64_t>(entries) * 16 + 65536; }
+/// Ids of a file with `entries` tokens lie below this; a larger one is a fault of the file, not a
+/// reason to allocate.
+constexpr std::int64_t max_id(std::size_t entries) {
+  return static_cast<std::int64_t>(entries) * 16 + 65536;
+}
 
 }  // namespace rlx::tokenizer

@@ -1,5 +1,6 @@
 // Ids and texts of the reference libraries (tests/goldens: tokenizers, vocab).
-#include <fstream>
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include "base/file.h"
@@ -27,15 +28,18 @@ TEST_P(TokenizerGolden, ids_and_texts_equal_the_reference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Json, TokenizerGolden,
-                         testing::Values("gemma_spm_bpe", "llama2_spm_bpe", "llama3", "metaspace_mistral", "qwen2",
-                                         "smollm_digits", "gpt2", "gpt2_prefix_space", "starcoder", "deepseek", "roberta"),
+constexpr const char* kJsonNames[] = {
+    "gemma_spm_bpe", "llama2_spm_bpe", "llama3", "metaspace_mistral",
+    "qwen2",         "smollm_digits",  "gpt2",   "gpt2_prefix_space",
+    "starcoder",     "deepseek",       "roberta"};
+INSTANTIATE_TEST_SUITE_P(Json, TokenizerGolden, testing::ValuesIn(kJsonNames),
                          [](const auto& p) { return std::string(p.param); });
 
 class VocabGolden : public testing::TestWithParam<const char*> {};
 
 TEST_P(VocabGolden, ids_equal_the_public_vectors) {
-  const auto base = std::filesystem::path(RLX_TEST_DIR) / "goldens" / "vocab" / (std::string(GetParam()) + ".gguf");
+  const auto base = std::filesystem::path(RLX_TEST_DIR) / "goldens" / "vocab" /
+                    (std::string(GetParam()) + ".gguf");
   const Tokenizer t = Tokenizer::from_gguf(GgufFile(base));
   std::string input = read_file(base.string() + ".inp");
   std::istringstream output(read_file(base.string() + ".out"));
@@ -54,11 +58,12 @@ TEST_P(VocabGolden, ids_equal_the_public_vectors) {
   EXPECT_GT(count, 40u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gguf, VocabGolden, testing::Values("llama-spm", "gpt-2"), [](const auto& p) {
-  std::string name = p.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Gguf, VocabGolden, testing::Values("llama-spm", "gpt-2"),
+                         [](const auto& p) {
+                           std::string name = p.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace rlx

@@ -27,7 +27,8 @@ TEST_P(StreamDecoding, of_random_ids_equals_whole_decoding) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
     Ids ids(random() % 40);
-    for (auto& id : ids) id = static_cast<std::int32_t>(random() % static_cast<unsigned>(t.vocab_size()));
+    for (auto& id : ids)
+      id = static_cast<std::int32_t>(random() % static_cast<unsigned>(t.vocab_size()));
     expect_stream_equals_whole(t, ids, round % 2 == 0);
   }
 }
@@ -36,12 +37,14 @@ TEST_P(StreamDecoding, of_encoded_text_equals_whole_decoding) {
   const Tokenizer t = toy::golden_tokenizer(GetParam());
   std::mt19937 random(8);
   for (int round = 0; round < 100; ++round) {
-    expect_stream_equals_whole(t, t.encode(toy::random_text(random, random() % 30)), round % 2 == 0);
+    expect_stream_equals_whole(t, t.encode(toy::random_text(random, random() % 30)),
+                               round % 2 == 0);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, StreamDecoding,
-                         testing::Values("gemma_spm_bpe", "llama2_spm_bpe", "llama3", "metaspace_mistral", "smollm_digits"),
+                         testing::Values("gemma_spm_bpe", "llama2_spm_bpe", "llama3",
+                                         "metaspace_mistral", "smollm_digits"),
                          [](const auto& p) { return std::string(p.param); });
 
 TEST(StreamDecoder, holds_half_a_character_back) {
@@ -68,7 +71,8 @@ TEST(StreamDecoder, S16_special_tokens_show_or_not_as_in_the_whole) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     Ids ids = hello;
-    for (int n = 0; n < 3; ++n) ids.insert(ids.begin() + static_cast<long>(random() % (ids.size() + 1)), n);
+    for (int n = 0; n < 3; ++n)
+      ids.insert(ids.begin() + static_cast<long>(random() % (ids.size() + 1)), n);
     expect_stream_equals_whole(t, ids, true);
     expect_stream_equals_whole(t, ids, false);
     EXPECT_EQ(t.decode(ids, true), "Hello. World");

@@ -37,7 +37,7 @@ inline Json bpe(const std::vector<std::string>& pieces, const std::vector<std::s
 }
 
 inline Json added(int id, const std::string& content, bool special) {
-  return {{"id", id},          {"content", content}, {"single_word", false}, {"lstrip", false},
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
@@ -57,7 +57,8 @@ struct Piece {
   double score;
   int type;  ///< tokenizer.ggml.token_type
 };
-inline Tokenizer sentencepiece(const std::vector<Piece>& pieces, const std::function<void(GgufWriter&)>& more = {}) {
+inline Tokenizer sentencepiece(const std::vector<Piece>& pieces,
+                               const std::function<void(GgufWriter&)>& more = {}) {
   std::vector<std::string_view> texts;
   std::vector<double> scores;
   std::vector<std::int64_t> types;
@@ -74,7 +75,8 @@ inline Tokenizer sentencepiece(const std::vector<Piece>& pieces, const std::func
   writer.put_ints("tokenizer.ggml.token_type", GgufType::i32, types);
   if (more) more(writer);
   const auto path = std::filesystem::path(testing::TempDir()) /
-                    (std::string("toy-") + testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf");
+                    (std::string("toy-") +
+                     testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf");
   writer.write(path);
   struct Remove {
     std::filesystem::path path;
@@ -104,10 +106,41 @@ inline std::string repeat(std::string_view text, std::size_t n) {
 
 /// Letters, digits, signs, spaces of all kinds, marks, emoji.
 inline std::string random_text(std::mt19937& random, std::size_t length) {
-  static const std::vector<std::string> kParts = {
-      "a", "b", "Z", "the", "ing", " ", "  ", "\t", "\n", "\r\n", "1", "23", "4567", ".", "...", "'s", "'LL", "_", "(", ")", "{",
-      "==", "\xC3\xA9", "e\xCC\x81", "\xE6\xB1\x89", "\xF0\x9F\x98\x80", "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x94\xAC",
-      "\xC2\xA0", "\xE3\x80\x80", "\xE2\x96\x81", "\xD9\xA3", "\xC2\xBD", "<s>", "</s>", "\xEA\xB0\x80"};
+  static const std::vector<std::string> kParts = {"a",
+                                                  "b",
+                                                  "Z",
+                                                  "the",
+                                                  "ing",
+                                                  " ",
+                                                  "  ",
+                                                  "\t",
+                                                  "\n",
+                                                  "\r\n",
+                                                  "1",
+                                                  "23",
+                                                  "4567",
+                                                  ".",
+                                                  "...",
+                                                  "'s",
+                                                  "'LL",
+                                                  "_",
+                                                  "(",
+                                                  ")",
+                                                  "{",
+                                                  "==",
+                                                  "\xC3\xA9",
+                                                  "e\xCC\x81",
+                                                  "\xE6\xB1\x89",
+                                                  "\xF0\x9F\x98\x80",
+                                                  "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x94\xAC",
+                                                  "\xC2\xA0",
+                                                  "\xE3\x80\x80",
+                                                  "\xE2\x96\x81",
+                                                  "\xD9\xA3",
+                                                  "\xC2\xBD",
+                                                  "<s>",
+                                                  "</s>",
+                                                  "\xEA\xB0\x80"};
   std::string out;
   for (std::size_t i = 0; i < length; ++i) out += kParts[random() % kParts.size()];
   return out;
