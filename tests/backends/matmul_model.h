@@ -158,22 +158,16 @@ inline float dot(DType type, const std::byte* x, const std::byte* w, std::int64_
   float f = 0;
   for (std::int64_t i = 0; i < k / size; ++i) {
     const Block b = size == 32 ? read_simple(type, w, i) : read_super(type, w, i);
-    float g = 0, mins = 0;
     std::int64_t at = i * size;
     for (const Part& part : b.parts) {
       int sum = 0, total = 0;
       const float dx = d[at / 32];
       for (int v : part.q) sum += v * q[at], total += q[at], ++at;
-      float& to = b.super ? g : f;
-      to = madd(static_cast<float>(sum), part.scale * dx, to, fused);
-      if (b.has_min) {
-        float& low = b.super ? mins : f;
-        low = madd(part.min, dx * static_cast<float>(total), low, fused);
-      }
+      const float scale = b.super ? b.d * part.scale : part.scale;
+      f = madd(static_cast<float>(sum), scale * dx, f, fused);
+      const float low = b.super ? -(b.dmin * part.min) : part.min;
+      if (b.has_min) f = madd(low, dx * static_cast<float>(total), f, fused);
     }
-    if (!b.super) continue;
-    f = madd(b.d, g, f, fused);
-    if (b.has_min) f = madd(-b.dmin, mins, f, fused);
   }
   return f;
 }

@@ -47,17 +47,24 @@ constexpr ProductKernels make() {
   k.direct[1] = bf16_direct<1>;
   k.direct[2] = bf16_direct<2>;
   k.direct[4] = bf16_direct<4>;
-  k.tile[0][1] = bf16_tile<1, 1>, k.tile[1][1] = bf16_tile<2, 1>;
-  k.tile[0][2] = bf16_tile<1, 2>, k.tile[1][2] = bf16_tile<2, 2>;
-  k.tile[0][4] = bf16_tile<1, 4>, k.tile[1][4] = bf16_tile<2, 4>;
-  k.tile[0][kBf16Tokens] = bf16_tile<1, kBf16Tokens>, k.tile[1][kBf16Tokens] = bf16_tile<2, kBf16Tokens>;
-  k.tile_tokens = kBf16Tokens;
   return k;
 }
 constexpr ProductKernels kProduct = make();
 
+constexpr TileKernels make_tiles() {
+  TileKernels k;
+  k.tile[0][1] = bf16_tile<1, 1>, k.tile[1][1] = bf16_tile<2, 1>;
+  k.tile[0][2] = bf16_tile<1, 2>, k.tile[1][2] = bf16_tile<2, 2>;
+  k.tile[0][4] = bf16_tile<1, 4>, k.tile[1][4] = bf16_tile<2, 4>;
+  k.tile[0][kBf16Tokens] = bf16_tile<1, kBf16Tokens>, k.tile[1][kBf16Tokens] = bf16_tile<2, kBf16Tokens>;
+  k.tokens = kBf16Tokens;
+  return k;
+}
+constexpr TileKernels kTiles = make_tiles();
+
 }  // namespace
 
 const ProductKernels* bf16_kernels(DType w) { return w == DType::bf16 ? &kProduct : nullptr; }
+const TileKernels& bf16_tiles() { return kTiles; }
 
 }  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -68,11 +68,20 @@ using FinishFn = void (*)(const Product&, const TileSums&);
 constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>, finish_tile<Act::gelu_tanh>,
                                 finish_tile<Act::gelu>, finish_tile<Act::relu>};
 
-const ProductKernels* kernels_for(DType x, DType w) {
+/// The kernels of the product's types.
+struct Kernels {
+  const ProductKernels* product;
+  const TileKernels* tiles;
+  bool widen;  ///< bf16 tokens become f32
+};
+Kernels kernels_for(DType x, DType w) {
 #if defined(RLX_ISA_avx512_bf16)
-  return x == DType::bf16 ? bf16_kernels(w) : nullptr;
+  (void)x;
+  return {bf16_kernels(w), &bf16_tiles(), false};
 #else
-  return x == DType::xq8 ? int_kernels(w) : float_kernels(w);
+  if (x != DType::xq8) return {float_kernels(w), &float_tiles(), x == DType::bf16};
+  const ProductKernels* k = block_kernels(w);
+  return {k ? k : super_kernels(w), int_tiles(w), false};
 #endif
 }
 
@@ -90,20 +99,20 @@ int kernel_tokens(int tokens, int most) {
 }
 
 /// Makes a chunk of tokens ready, in tiles of `step`.
-Tokens prepare(const Product& p, const ProductKernels& kernels, std::int64_t first, std::int64_t count,
+Tokens prepare(const Product& p, const Kernels& kernels, std::int64_t first, std::int64_t count,
                int step) {
   Tokens t{p.x.data + first * p.x.stride, p.x.stride, nullptr};
   auto* out = reinterpret_cast<float*>(p.scratch);
-  if (kernels.prepare) {
+  if (kernels.product->prepare) {
     t.prep = out;
     const std::int64_t floats = prep_floats(p.w_type, p.k);
     for (std::int64_t m = 0; m < count; m += step) {
       const int live = static_cast<int>(min64(step, count - m)), tokens = kernel_tokens(live, step);
-      kernels.prepare({t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
+      kernels.product->prepare({t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
     }
   }
 #if !defined(RLX_ISA_avx512_bf16)
-  if (p.x_type == DType::bf16 && kernels.widens) {
+  if (kernels.widen) {
     widen_tokens({t.first, t.stride, p.k, static_cast<int>(count), static_cast<int>(count), out});
     t.first = p.scratch;
     t.stride = p.k * 4;
@@ -113,7 +122,7 @@ Tokens prepare(const Product& p, const ProductKernels& kernels, std::int64_t fir
 }
 
 /// Few tokens: the packed panels are decoded in registers and stream from memory once.
-void run_direct(const Product& p, const ProductKernels& kernels, const MatmulShare& share) {
+void run_direct(const Product& p, const Kernels& kernels, const MatmulShare& share) {
   const int live = static_cast<int>(p.x.count), tokens = kernel_tokens(live, kDirectTokens);
   const Tokens x = prepare(p, kernels, 0, live, kDirectTokens);
   const std::int64_t bytes = panel_bytes(p.w_type, p.k);
@@ -126,7 +135,7 @@ void run_direct(const Product& p, const ProductKernels& kernels, const MatmulSha
       t.x = x.first, t.x_stride = x.stride, t.live = live, t.prep = x.prep;
       t.k = p.k, t.first = true, t.panels = panels;
       t.c = c + i * panels * tokens * kLanes;
-      kernels.direct[tokens](t);
+      kernels.product->direct[tokens](t);
     }
     kFinish[static_cast<int>(p.act)](p, {panel, 0, panels, tokens, live, c});
   }
@@ -141,30 +150,30 @@ struct Sweep {
 };
 
 /// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them in tiles.
-void sweep_panels(const Product& p, const ProductKernels& kernels, const Sweep& at) {
+void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   const MatmulScratch sizes = matmul_scratch(p.x_type, p.w_type, p.k, p.weights);
   std::byte* const unpacked = p.scratch + sizes.prep;
   auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
   const bool int8 = p.x_type == DType::xq8;
   const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / (p.weights * kTilePanels);
-  const std::int64_t depth = !kernels.unpack ? p.k : int8 ? kIntDepth : kFloatDepth;
-  const std::int64_t x_bytes = int8 ? 1 : kernels.widens ? 4 : 2;
+  const std::int64_t depth = !kernels.product->unpack ? p.k : int8 ? kIntDepth : kFloatDepth;
+  const std::int64_t x_bytes = int8 ? 1 : p.x_type == DType::f32 || kernels.widen ? 4 : 2;
   for (std::int64_t k = 0; k == 0 || k < p.k; k += depth) {
     Tile t{};
     t.k = min64(depth, p.k - k), t.first = k == 0;
-    t.w_stride = kernels.unpack ? slot : bytes, t.x_stride = at.x.stride;
-    for (int i = 0; kernels.unpack && i < p.weights * at.panels; ++i)
-      kernels.unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k, unpacked + i * slot);
-    for (std::int64_t m = 0; m < at.count; m += kernels.tile_tokens) {
-      t.live = static_cast<int>(min64(kernels.tile_tokens, at.count - m));
-      const int tokens = kernel_tokens(t.live, kernels.tile_tokens);
+    t.w_stride = kernels.product->unpack ? slot : bytes, t.x_stride = at.x.stride;
+    for (int i = 0; kernels.product->unpack && i < p.weights * at.panels; ++i)
+      kernels.product->unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k, unpacked + i * slot);
+    for (std::int64_t m = 0; m < at.count; m += kernels.tiles->tokens) {
+      t.live = static_cast<int>(min64(kernels.tiles->tokens, at.count - m));
+      const int tokens = kernel_tokens(t.live, kernels.tiles->tokens);
       t.x = at.x.first + m * t.x_stride + k * x_bytes;
       if (at.x.prep) t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
       float* const c = sums + m * p.weights * at.panels * kLanes;
       for (int i = 0; i < p.weights; ++i) {
-        t.w = kernels.unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
+        t.w = kernels.product->unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
         t.c = c + i * at.panels * tokens * kLanes;
-        kernels.tile[at.panels - 1][tokens](t);
+        kernels.tiles->tile[at.panels - 1][tokens](t);
       }
       if (k + t.k >= p.k)
         kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
@@ -172,14 +181,14 @@ void sweep_panels(const Product& p, const ProductKernels& kernels, const Sweep& 
   }
 }
 
-void run_tiles(const Product& p, const ProductKernels& kernels, const MatmulShare& share) {
-  const int tile = kernels.tile_tokens;
+void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& share) {
+  const int tile = kernels.tiles->tokens;
   const std::int64_t end = min64(share.tile_end * tile, p.x.count), step = kChunkTokens / tile * tile;
   for (std::int64_t chunk = share.tile_begin * tile; chunk < end; chunk += step) {
     const std::int64_t count = min64(step, end - chunk);
     const Tokens x = prepare(p, kernels, chunk, count, tile);
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end;) {
-      const int panels = kernels.tile[1][1] && share.panel_end - panel >= 2 ? 2 : 1;
+      const int panels = kernels.tiles->tile[1][1] && share.panel_end - panel >= 2 ? 2 : 1;
       sweep_panels(p, kernels, {x, chunk, count, panel, panels});
       panel += panels;
     }
@@ -187,10 +196,10 @@ void run_tiles(const Product& p, const ProductKernels& kernels, const MatmulShar
 }
 
 void run_product(const Product& p) {
-  const ProductKernels& kernels = *kernels_for(p.x_type, p.w_type);
+  const Kernels kernels = kernels_for(p.x_type, p.w_type);
   const std::int64_t panels = panel_count(p.n);
-  const bool direct = p.x.count <= kDirectTokens && kernels.direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
-  const std::int64_t tiles = direct ? 1 : (p.x.count + kernels.tile_tokens - 1) / kernels.tile_tokens;
+  const bool direct = p.x.count <= kDirectTokens && kernels.product->direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
+  const std::int64_t tiles = direct ? 1 : (p.x.count + kernels.tiles->tokens - 1) / kernels.tiles->tokens;
   if (p.x.count == 0) return;
   const MatmulShare share = matmul_share(panels, tiles, p.thread, p.threads);
   if (share.panel_begin == share.panel_end || share.tile_begin == share.tile_end) return;

@@ -13,10 +13,9 @@ RLX_SIMD void widen_block(const std::byte* group, int b, F f) {
   constexpr const PanelInfo& p = kPanel<D>;
   const std::byte* block = group + p.header + std::int64_t{b} * p.block;
   each_index<p.subs()>([&](auto s) RLX_INLINE {
-    f32x16 scale = packed_scale<D>(group, b, s), low = zero_f32();
-    if constexpr (p.is_super()) scale = packed_d(group) * scale;
+    const f32x16 scale = packed_scale<D>(group, b, s);
+    f32x16 low = zero_f32();
     if constexpr (p.has_min) low = packed_min<D>(group, b, s);
-    if constexpr (p.has_min && p.is_super()) low = -(packed_dmin(group) * low);
     each_index<p.sub / 4>([&](auto i) RLX_INLINE {
       constexpr int step = s * (p.sub / 4) + i;
       const u8x64 line = packed_line<D, step>(block);

@@ -14,9 +14,8 @@ constexpr int kFloatTokens = 6;
 constexpr int kFloatTokens = 2;
 #endif
 
-template <DType D>
-constexpr ProductKernels make() {
-  ProductKernels k;
+constexpr TileKernels make_tiles() {
+  TileKernels k;
   k.tile[0][1] = float_tile<DType::f32, 1, 1>;
   k.tile[0][2] = float_tile<DType::f32, 1, 2>;
   k.tile[0][4] = float_tile<DType::f32, 1, 4>;
@@ -27,8 +26,14 @@ constexpr ProductKernels make() {
   k.tile[1][4] = float_tile<DType::f32, 2, 4>;
   k.tile[1][kFloatTokens] = float_tile<DType::f32, 2, kFloatTokens>;
 #endif
-  k.tile_tokens = kFloatTokens;
-  k.widens = true;
+  k.tokens = kFloatTokens;
+  return k;
+}
+constexpr TileKernels kTiles = make_tiles();
+
+template <DType D>
+constexpr ProductKernels make() {
+  ProductKernels k;
   if constexpr (kPanel<D>.group == 0) {
     k.direct[1] = dense_direct<D, 1>;
     k.direct[2] = dense_direct<D, 2>;
@@ -44,6 +49,8 @@ template <DType D>
 constexpr ProductKernels kProduct = make<D>();
 
 }  // namespace
+
+const TileKernels& float_tiles() { return kTiles; }
 
 const ProductKernels* float_kernels(DType w) {
   switch (w) {

@@ -1,9 +1,8 @@
 // Tiles of int8 tokens times panels of integers. Every kernel here, packed or unpacked, few tokens or many, computes
-//   types with groups of 64:   f = fma(float(dot), scale * d, f);  with a minimum then f = fma(min, d * sum, f)
-//   types with groups of 256:  g = fma(float(dot), scale * d, g) and m = fma(min, d * sum, m) over the eight blocks;
-//                              then f = fma(dw, g, f), f = fnma(dmin, m, f)
-// in increasing k for each result, with dot = the exact sum of (integer - offset) * q over a scale's 32 or 16 k, and d and sum
-// those of the token's group. So all of them give the same bits (kernels.md, 2.8).
+//   f = fma(float(dot), scale * d, f);  for types with a minimum then f = fma(min, d * sum, f)
+// in increasing k for each result, with dot = the exact sum of (integer - offset) * q over the 32 or 16 k of a scale, d and sum
+// those of the token's group, and for groups of 256 scale = dw * integer scale, min = -(dmin * integer minimum), rounded to f32.
+// So all of them give the same bits (kernels.md, 2.8).
 #pragma once
 
 #include "backends/cpu/matmul_lines.h"
@@ -65,7 +64,7 @@ RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* co
 template <int R, int M>
 struct BlockRefs {
   const std::byte* lines[R];
-  const std::byte* group[R];
+  const std::byte* group;  // of one panel
   const signed char* x[M];
   const float* prep;
   int b;
@@ -73,18 +72,18 @@ struct BlockRefs {
 
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD f32x16 scale_of(const BlockRefs<R, M>& at, int r, int sub) {
-  if constexpr (Packed) return packed_scale<D>(at.group[r], at.b, sub);
+  if constexpr (Packed) return packed_scale<D>(at.group, at.b, sub);
   else return load(reinterpret_cast<const float*>(at.lines[r] + 512) + sub * 16);
 }
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD f32x16 min_of(const BlockRefs<R, M>& at, int r, int sub) {
-  if constexpr (Packed) return packed_min<D>(at.group[r], at.b, sub);
-  else return load(reinterpret_cast<const float*>(at.lines[r] + 512) + (panel_info(D).subs() + sub) * 16);
+  if constexpr (Packed) return packed_min<D>(at.group, at.b, sub);
+  else return load(reinterpret_cast<const float*>(at.lines[r] + 512) + (kPanel<D>.subs() + sub) * 16);
 }
 
-/// One block: g += scaled dots; m += minima (the same sums as g for types with groups of 64).
+/// f += one block.
 template <DType D, bool Packed, int R, int M>
-RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&g)[R][M], f32x16 (&mins)[R][M]) {
+RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
   constexpr const PanelInfo& p = kPanel<D>;
   constexpr int subs = p.subs();
   constexpr bool corrected = p.offset != 0 || (p.is_signed && kSignedOffset != 0);
@@ -101,38 +100,16 @@ RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&g)[R][M], f32x16 (&m
     each_index<R>([&](auto r) RLX_INLINE {
       const f32x16 scale = scale_of<D, Packed>(at, r, s);
       each_index<M>([&](auto m) RLX_INLINE {
-        g[r][m] = fma(to_f32(acc[s][r][m]), scale * set1(at.prep[m]), g[r][m]);
+        f[r][m] = fma(to_f32(acc[s][r][m]), scale * set1(at.prep[m]), f[r][m]);
       });
       if constexpr (p.has_min) {
         const f32x16 low = min_of<D, Packed>(at, r, s);
         each_index<M>([&](auto m) RLX_INLINE {
-          f32x16& sum = p.is_super() ? mins[r][m] : g[r][m];
-          sum = fma(low, set1(at.prep[(1 + s) * M + m]), sum);
+          f[r][m] = fma(low, set1(at.prep[(1 + s) * M + m]), f[r][m]);
         });
       }
     });
   });
-}
-
-/// The end of a group of 256: f += d * g - dmin * mins.
-template <DType D, int R, int M>
-RLX_SIMD void end_group(const f32x16 (&d)[R], const f32x16 (&dmin)[R], const f32x16 (&g)[R][M],
-                        const f32x16 (&mins)[R][M], f32x16 (&f)[R][M]) {
-  each_index<R>([&](auto r) RLX_INLINE {
-    each_index<M>([&](auto m) RLX_INLINE {
-      f[r][m] = fma(d[r], g[r][m], f[r][m]);
-      if constexpr (kPanel<D>.has_min) f[r][m] = fnma(dmin[r], mins[r][m], f[r][m]);
-    });
-  });
-}
-
-template <int M>
-RLX_SIMD void load_rows(const float* from, f32x16 (&to)[1][M]) {
-  each_index<M>([&](auto m) RLX_INLINE { to[0][m] = load(from + m * kLanes); });
-}
-template <int M>
-RLX_SIMD void store_rows(float* to, const f32x16 (&from)[1][M]) {
-  each_index<M>([&](auto m) RLX_INLINE { store(to + m * kLanes, from[0][m]); });
 }
 
 /// Packed panels, side by side over k so that their loads overlap. Their sums wait in the cache between the blocks: decoding
@@ -140,7 +117,6 @@ RLX_SIMD void store_rows(float* to, const f32x16 (&from)[1][M]) {
 template <DType D, int M>
 void packed_tile(const Tile& t) noexcept {
   constexpr const PanelInfo& p = kPanel<D>;
-  alignas(64) float g[kDirectPanels][M * kLanes], mins[kDirectPanels][M * kLanes];
   for (int i = 0; i < t.panels * M; ++i) store(t.c + i * kLanes, zero_f32());
   BlockRefs<1, M> at;
   token_rows(t, at.x);
@@ -148,71 +124,37 @@ void packed_tile(const Tile& t) noexcept {
   const std::byte* group = t.w;
   for (std::int64_t k = 0; k < t.k; k += p.group, group += p.group_bytes()) {
     const int blocks = static_cast<int>(min64(p.group, t.k - k) / kBlock);
-    if constexpr (p.is_super())
-      for (int i = 0; i < t.panels * M; ++i) store(g[0] + i * kLanes, zero_f32()), store(mins[0] + i * kLanes, zero_f32());
     for (at.b = 0; at.b < blocks; ++at.b) {
       for (int r = 0; r < t.panels; ++r) {
-        at.group[0] = group + r * t.w_stride;
-        at.lines[0] = at.group[0] + p.header + std::int64_t{at.b} * p.block;
+        at.group = group + r * t.w_stride;
+        at.lines[0] = at.group + p.header + std::int64_t{at.b} * p.block;
         prefetch_block<D>(at.lines[0]);
-        f32x16 sums[1][M], low[1][M];
-        float* const to = p.is_super() ? g[r] : t.c + r * M * kLanes;
-        load_rows(to, sums);
-        if constexpr (p.is_super()) {
-          load_rows(mins[r], low);
-          add_block<D, true>(at, sums, low);
-          if constexpr (p.has_min) store_rows(mins[r], low);
-        } else {
-          add_block<D, true>(at, sums, sums);
-        }
-        store_rows(to, sums);
+        float* const to = t.c + r * M * kLanes;
+        f32x16 f[1][M];
+        each_index<M>([&](auto m) RLX_INLINE { f[0][m] = load(to + m * kLanes); });
+        add_block<D, true>(at, f);
+        each_index<M>([&](auto m) RLX_INLINE { store(to + m * kLanes, f[0][m]); });
       }
       each_index<M>([&](auto m) RLX_INLINE { at.x[m] += kBlock; });
       at.prep += (1 + p.subs()) * M;
     }
-    if constexpr (p.is_super())
-      for (int r = 0; r < t.panels; ++r) {
-        f32x16 f[1][M], sums[1][M], low[1][M];
-        load_rows(t.c + r * M * kLanes, f);
-        load_rows(g[r], sums);
-        load_rows(mins[r], low);
-        const std::byte* of = group + r * t.w_stride;
-        end_group<D>({packed_d(of)}, {packed_dmin(of)}, sums, low, f);
-        store_rows(t.c + r * M * kLanes, f);
-      }
   }
 }
 
 template <DType D, int R, int M>
 void unpacked_tile(const Tile& t) noexcept {
   constexpr const PanelInfo& p = kPanel<D>;
-  f32x16 f[R][M], g[R][M], mins[R][M];
+  f32x16 f[R][M];
   load_sums(t, f);
   BlockRefs<R, M> at;
   each_index<R>([&](auto r) RLX_INLINE { at.lines[r] = t.w + r * t.w_stride; });
   token_rows(t, at.x);
   at.prep = t.prep;
-  constexpr int per_group = p.is_super() ? p.group : kBlock;
-  for (std::int64_t k = 0; k < t.k; k += per_group) {
-    if constexpr (p.is_super())
-      each_index<R * M>([&](auto i) RLX_INLINE { g[i / M][i % M] = mins[i / M][i % M] = zero_f32(); });
-    for (int b = 0; b < per_group / kBlock; ++b) {
-      if constexpr (p.is_super()) add_block<D, false>(at, g, mins);
-      else add_block<D, false>(at, f, f);
-      each_index<R>([&](auto r) RLX_INLINE { at.lines[r] += unpacked_block(p); });
-      each_index<M>([&](auto m) RLX_INLINE { at.x[m] += kBlock; });
-      at.prep += (1 + p.subs()) * M;
-    }
-    if constexpr (p.is_super()) {
-      f32x16 d[R], dmin[R];
-      each_index<R>([&](auto r) RLX_INLINE {
-        const auto* tail = reinterpret_cast<const float*>(at.lines[r]);
-        d[r] = load(tail);
-        if constexpr (p.has_min) dmin[r] = load(tail + 16);
-        at.lines[r] += unpacked_tail(p);
-      });
-      end_group<D>(d, dmin, g, mins, f);
-    }
+  for (std::int64_t k = 0; k < t.k; k += kBlock) {
+    add_block<D, false>(at, f);
+    each_index<R>([&](auto r) RLX_INLINE { at.lines[r] += unpacked_block(p); });
+    each_index<M>([&](auto m) RLX_INLINE { at.x[m] += kBlock; });
+    at.prep += (1 + p.subs()) * M;
   }
   store_sums(t, f);
 }
@@ -234,12 +176,6 @@ void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std:
         store(scales + s * 16, packed_scale<D>(group, b, s));
         if constexpr (p.has_min) store(scales + (p.subs() + s) * 16, packed_min<D>(group, b, s));
       });
-    }
-    if constexpr (p.is_super()) {
-      auto* tail = reinterpret_cast<float*>(out);
-      store(tail, packed_d(group));
-      if constexpr (p.has_min) store(tail + 16, packed_dmin(group));
-      out += unpacked_tail(p);
     }
   }
 }
@@ -273,13 +209,6 @@ void int_prepare(const TokenTile& t) noexcept {
   }
 }
 
-// Tokens of a tile: as many as the registers hold beside a line (avx2: 4 x 2 sums of 16; AVX-512: 4 x 2 panels).
-#if defined(RLX_ISA_baseline)
-inline constexpr int kIntTokens = 2;
-#else
-inline constexpr int kIntTokens = 4;
-#endif
-
 template <DType D>
 constexpr ProductKernels make_int() {
   ProductKernels k;
@@ -288,17 +217,6 @@ constexpr ProductKernels make_int() {
   k.direct[4] = packed_tile<D, 4>;
   k.unpack = int_unpack<D>;
   k.prepare = int_prepare<D>;
-  k.tile[0][1] = unpacked_tile<D, 1, 1>;
-  k.tile[0][2] = unpacked_tile<D, 1, 2>;
-#if !defined(RLX_ISA_baseline)
-  k.tile[0][4] = unpacked_tile<D, 1, 4>;
-#endif
-#if defined(RLX_WIDE)
-  k.tile[1][1] = unpacked_tile<D, 2, 1>;
-  k.tile[1][2] = unpacked_tile<D, 2, 2>;
-  k.tile[1][4] = unpacked_tile<D, 2, 4>;
-#endif
-  k.tile_tokens = kIntTokens;
   return k;
 }
 template <DType D>

@@ -51,27 +51,29 @@ RLX_SIMD f32x16 load_halves(const std::byte* p) {
   return load_f16(reinterpret_cast<const std::uint16_t*>(p));
 }
 
-/// Scale number `sub` of block b of a group: d, or the integer scale of a group of 256.
+/// Scale number `sub` of block b of a group: value = scale * (integer - offset), + packed_min for types with a minimum. The
+/// integer scales of groups of 256 are multiplied with d here, not after the sums over k: those would leave the range of f32 for
+/// activations near its end (faults.md, N04).
 template <DType D>
 RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
   constexpr const PanelInfo& p = kPanel<D>;
   if constexpr (!p.is_super()) return load_halves(group + b * 32);
   const std::byte* at = group + kScaleTable + (b * p.subs() + sub) * kPanelRows;
-  if constexpr (D == DType::q2_K) return to_f32(load_u8(at) & set1_i32(15));
-  else if constexpr (p.has_min) return to_f32(load_u8(at));
-  else return to_f32(load_s8(at));
+  i32x16 scale;
+  if constexpr (D == DType::q2_K) scale = load_u8(at) & set1_i32(15);
+  else if constexpr (p.has_min) scale = load_u8(at);
+  else scale = load_s8(at);
+  return load_halves(group) * to_f32(scale);
 }
-/// The minimum beside it.
 template <DType D>
 RLX_SIMD f32x16 packed_min(const std::byte* group, int b, int sub) {
   constexpr const PanelInfo& p = kPanel<D>;
   static_assert(p.has_min);
   if constexpr (!p.is_super()) return load_halves(group + kLineBytes + b * 32);
-  else if constexpr (D == DType::q2_K)
-    return to_f32(shr<4>(load_u8(group + kScaleTable + (b * 2 + sub) * kPanelRows)));
-  else return to_f32(load_u8(group + kMinTable + b * kPanelRows));
+  i32x16 low;
+  if constexpr (D == DType::q2_K) low = shr<4>(load_u8(group + kScaleTable + (b * 2 + sub) * kPanelRows));
+  else low = load_u8(group + kMinTable + b * kPanelRows);
+  return -(load_halves(group + 32) * to_f32(low));
 }
-RLX_SIMD f32x16 packed_d(const std::byte* group) { return load_halves(group); }
-RLX_SIMD f32x16 packed_dmin(const std::byte* group) { return load_halves(group + 32); }
 
 }  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -21,13 +21,10 @@ constexpr std::int64_t kFloatDepth = 512;  // k of an unpacked panel of floats: 
 constexpr std::int64_t min64(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t up64(std::int64_t n) { return (n + 63) / 64 * 64; }
 
-// An unpacked block of integers: 8 lines, then the scales and minima of its sub-blocks as f32[16]; after the eighth block of a
-// group of 256 also d and dmin.
+// An unpacked block of integers: 8 lines, then the scales and then the minima of its sub-blocks as f32[16].
 constexpr std::int64_t unpacked_block(const PanelInfo& p) { return 512 + 64 * p.subs() * (p.has_min ? 2 : 1); }
-constexpr std::int64_t unpacked_tail(const PanelInfo& p) { return p.is_super() ? (p.has_min ? 128 : 64) : 0; }
 constexpr std::int64_t unpacked_bytes(DType d, std::int64_t k) {
-  const PanelInfo p = panel_info(d);
-  return k / kBlock * unpacked_block(p) + (p.is_super() ? k / 256 * unpacked_tail(p) : 0);
+  return k / kBlock * unpacked_block(panel_info(d));
 }
 
 // Floats of TokenTile::out per token, for int8 tokens.

@@ -15,10 +15,5 @@ const ProductKernels* super_kernels(DType w) {
   }
 }
 
-const ProductKernels* int_kernels(DType w) {
-  const ProductKernels* k = block_kernels(w);
-  return k ? k : super_kernels(w);
-}
-
 }  // namespace rlx::cpu::RLX_ISA_LEVEL
 #endif

@@ -67,22 +67,27 @@ struct TokenTile {
 };
 using PrepareFn = void (*)(const TokenTile&) noexcept;
 
-/// Everything for one pair of types. Absent functions are null.
+/// The tiles of one pair of types, over unpacked panels (or packed ones where there is nothing to unpack).
+struct TileKernels {
+  TileFn tile[kTilePanels][kMaxTileTokens + 1] = {};  ///< [panels - 1][tokens: powers of 2, `tokens`]
+  int tokens = 0;                                     ///< of a whole tile
+};
+
+/// The rest for one pair of types. Absent functions are null.
 struct ProductKernels {
   TileFn direct[kDirectTokens + 1] = {};  ///< [tokens: 1, 2, 4], packed panels
   UnpackFn unpack = nullptr;              ///< null: tiles read the packed panel
-  TileFn tile[kTilePanels][kMaxTileTokens + 1] = {};  ///< [panels - 1][tokens: powers of 2, tile_tokens]
-  int tile_tokens = 0;                    ///< tokens of a whole tile
   PrepareFn prepare = nullptr;            ///< of int8 tokens
-  bool widens = false;                    ///< takes f32 tokens: bf16 ones must be widened
 };
 
-/// Null when there is none: int8 tokens times w, f32 (and widened bf16) tokens times w, bf16 tokens on bf16 units.
-const ProductKernels* int_kernels(DType w);
-const ProductKernels* block_kernels(DType w);
-const ProductKernels* super_kernels(DType w);
+/// Null when there is none. int8 tokens times w, f32 (and widened bf16) tokens times w, bf16 tokens on bf16 units.
+const ProductKernels* block_kernels(DType w);  ///< int8 tokens, groups of 64
+const ProductKernels* super_kernels(DType w);  ///< int8 tokens, groups of 256
 const ProductKernels* float_kernels(DType w);
 const ProductKernels* bf16_kernels(DType w);
+const TileKernels* int_tiles(DType w);
+const TileKernels& float_tiles();
+const TileKernels& bf16_tiles();
 void widen_tokens(const TokenTile& t) noexcept;  ///< bf16 to f32
 
 }  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -25,63 +25,6 @@ struct PanelRows {
 
 void put_half(std::byte* at, std::uint16_t bits) { std::memcpy(at, &bits, 2); }
 
-/// The scales of one block of one row.
-template <DType D>
-void put_scales(const Integers& v, std::byte* group, int block, int row) {
-  constexpr PanelInfo p = panel_info(D);
-  if constexpr (!p.is_super()) {
-    put_half(group + (block * kPanelRows + row) * 2, v.d);
-    if constexpr (p.has_min) put_half(group + kLineBytes + (block * kPanelRows + row) * 2, v.m);
-  } else {
-    put_half(group + row * 2, v.d);
-    if constexpr (p.has_min) put_half(group + (kPanelRows + row) * 2, v.m);
-    for (int s = 0; s < 256 / p.sub; ++s) {
-      group[kScaleTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[0][s]);
-      if constexpr (p.sub == 32) group[kMinTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[1][s]);
-    }
-  }
-}
-
-template <DType D, typename Block>
-void pack_blocks(const PanelRows& in, std::byte* out) {
-  constexpr PanelInfo p = panel_info(D);
-  constexpr int k_of_block = p.is_super() ? 256 : kBlock;
-  constexpr int per_group = p.group / k_of_block;  // blocks of the file in a group
-  if (in.rows < kPanelRows) std::memset(out, 0, static_cast<std::size_t>(panel_bytes(D, in.k)));
-  const std::int64_t blocks = in.k / k_of_block;
-  for (std::int64_t first = 0; first < blocks; first += per_group, out += p.group_bytes()) {
-    std::memset(out, 0, p.header);
-    const int count = static_cast<int>(std::min<std::int64_t>(per_group, blocks - first));
-    for (int row = 0; row < in.rows; ++row) {
-      const std::byte* source = in.data + row * in.stride;
-      for (int b = 0; b < count; ++b) {
-        const Integers v = expand_block(load_block<Block>(source, first + b));
-        put_scales<D>(v, out, b, row);
-        std::byte* lines = out + p.header + std::int64_t{b} * p.block + row * 4;
-        for (int part = 0; part < k_of_block / kBlock; ++part)
-          put_block<D>(v.q + part * kBlock, lines + part * p.block);
-      }
-    }
-  }
-}
-
-void pack_same(DType d, const PanelRows& in, std::byte* out) {
-  switch (d) {
-    case DType::q4_0: return pack_blocks<DType::q4_0, BlockQ4_0>(in, out);
-    case DType::q4_1: return pack_blocks<DType::q4_1, BlockQ4_1>(in, out);
-    case DType::q5_0: return pack_blocks<DType::q5_0, BlockQ5_0>(in, out);
-    case DType::q5_1: return pack_blocks<DType::q5_1, BlockQ5_1>(in, out);
-    case DType::q8_0: return pack_blocks<DType::q8_0, BlockQ8_0>(in, out);
-    case DType::iq4_nl: return pack_blocks<DType::iq4_nl, BlockIq4Nl>(in, out);
-    case DType::q2_K: return pack_blocks<DType::q2_K, BlockQ2K>(in, out);
-    case DType::q3_K: return pack_blocks<DType::q3_K, BlockQ3K>(in, out);
-    case DType::q4_K: return pack_blocks<DType::q4_K, BlockQ4K>(in, out);
-    case DType::q5_K: return pack_blocks<DType::q5_K, BlockQ5K>(in, out);
-    case DType::q6_K: return pack_blocks<DType::q6_K, BlockQ6K>(in, out);
-    default: RLX_CHECK(false, std::string(name(d)));
-  }
-}
-
 /// Lines of 16 rows x 4 bytes from rows of `words` 32-bit words (f32 values, or pairs of 16-bit ones).
 void transpose_words(const PanelRows& in, std::int64_t words, std::byte* out) {
   std::int64_t w = 0;
@@ -105,6 +48,81 @@ void transpose_words(const PanelRows& in, std::int64_t words, std::byte* out) {
       if (r < in.rows) std::memcpy(&word, in.data + r * in.stride + w * 4, 4);
       std::memcpy(out + w * kLineBytes + r * 4, &word, 4);
     }
+}
+
+/// The scales of one block of one row.
+template <DType D>
+void put_scales(const Integers& v, std::byte* group, int block, int row) {
+  constexpr PanelInfo p = panel_info(D);
+  if constexpr (!p.is_super()) {
+    put_half(group + (block * kPanelRows + row) * 2, v.d);
+    if constexpr (p.has_min) put_half(group + kLineBytes + (block * kPanelRows + row) * 2, v.m);
+  } else {
+    put_half(group + row * 2, v.d);
+    if constexpr (p.has_min) put_half(group + (kPanelRows + row) * 2, v.m);
+    for (int s = 0; s < 256 / p.sub; ++s) {
+      group[kScaleTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[0][s]);
+      if constexpr (p.sub == 32)
+        group[kMinTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[1][s]);
+    }
+  }
+}
+
+/// A group of one row: its scales go to the panel, the four bytes of each line to `words`.
+template <DType D, typename Block>
+void read_group(const std::byte* source, int blocks, std::byte* group, int row, std::uint32_t* words) {
+  constexpr PanelInfo p = panel_info(D);
+  constexpr int parts = p.is_super() ? p.blocks() : 1, words_of_part = p.block / kLineBytes;
+  for (int b = 0; b < blocks; ++b) {
+    const auto block = load_block<Block>(source, b);
+    if constexpr (!p.is_super() && (p.bits == 4 || p.bits == 8)) {
+      // The bytes of these files are in the order of the lines already.
+      std::memcpy(words, block.q, sizeof block.q);
+      put_half(group + (b * kPanelRows + row) * 2, block.d);
+      if constexpr (p.has_min) put_half(group + kLineBytes + (b * kPanelRows + row) * 2, block.m);
+    } else {
+      const Integers v = expand_block(block);
+      put_scales<D>(v, group, b, row);
+      for (int i = 0; i < parts; ++i) line_words<D>(v.q + i * kBlock, words + i * words_of_part);
+    }
+    words += parts * words_of_part;
+  }
+}
+
+template <DType D, typename Block>
+void pack_blocks(const PanelRows& in, std::byte* out) {
+  constexpr PanelInfo p = panel_info(D);
+  constexpr int k_of_block = p.is_super() ? 256 : kBlock;
+  constexpr int per_group = p.group / k_of_block;  // blocks of the file in a group
+  constexpr int most = p.block / kLineBytes * p.blocks();
+  alignas(16) std::uint32_t words[kPanelRows][most] = {};
+  const std::int64_t blocks = in.k / k_of_block;
+  for (std::int64_t first = 0; first < blocks; first += per_group, out += p.group_bytes()) {
+    std::memset(out, 0, p.header);
+    const int count = static_cast<int>(std::min<std::int64_t>(per_group, blocks - first));
+    for (int row = 0; row < in.rows; ++row)
+      read_group<D, Block>(in.data + row * in.stride + first * static_cast<std::int64_t>(sizeof(Block)),
+                           count, out, row, words[row]);
+    const PanelRows lines{reinterpret_cast<const std::byte*>(words), most * 4, kPanelRows, 0};
+    transpose_words(lines, most / per_group * count, out + p.header);
+  }
+}
+
+void pack_same(DType d, const PanelRows& in, std::byte* out) {
+  switch (d) {
+    case DType::q4_0: return pack_blocks<DType::q4_0, BlockQ4_0>(in, out);
+    case DType::q4_1: return pack_blocks<DType::q4_1, BlockQ4_1>(in, out);
+    case DType::q5_0: return pack_blocks<DType::q5_0, BlockQ5_0>(in, out);
+    case DType::q5_1: return pack_blocks<DType::q5_1, BlockQ5_1>(in, out);
+    case DType::q8_0: return pack_blocks<DType::q8_0, BlockQ8_0>(in, out);
+    case DType::iq4_nl: return pack_blocks<DType::iq4_nl, BlockIq4Nl>(in, out);
+    case DType::q2_K: return pack_blocks<DType::q2_K, BlockQ2K>(in, out);
+    case DType::q3_K: return pack_blocks<DType::q3_K, BlockQ3K>(in, out);
+    case DType::q4_K: return pack_blocks<DType::q4_K, BlockQ4K>(in, out);
+    case DType::q5_K: return pack_blocks<DType::q5_K, BlockQ5K>(in, out);
+    case DType::q6_K: return pack_blocks<DType::q6_K, BlockQ6K>(in, out);
+    default: RLX_CHECK(false, std::string(name(d)));
+  }
 }
 
 /// Turns lines of pairs [16][2] into two rows [16] of 16-bit values.

@@ -172,53 +172,48 @@ inline Integers expand_block(const BlockQ3K& b) {
   return r;
 }
 
-/// The four 32-bit lanes of v go to the row's place in four lines that follow one another.
-inline void put_lines(std::byte* at, __m128i v) {
-  const int lanes[4] = {_mm_cvtsi128_si32(v), _mm_extract_epi32(v, 1), _mm_extract_epi32(v, 2),
-                        _mm_extract_epi32(v, 3)};
-  for (int i = 0; i < 4; ++i) std::memcpy(at + i * kLineBytes, &lanes[i], 4);
-}
-inline int or_lanes(__m128i v) {
+inline std::uint32_t or_lanes(__m128i v) {
   v = _mm_or_si128(v, _mm_srli_si128(v, 8));
-  return _mm_cvtsi128_si32(_mm_or_si128(v, _mm_srli_si128(v, 4)));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_or_si128(v, _mm_srli_si128(v, 4))));
 }
-inline void put_lane(std::byte* at, int lane) { std::memcpy(at, &lane, 4); }
 
 /// Bit `bit` of 32 integers as a lane of the line that holds one bit of each k-step.
-inline int bit_plane(__m128i low, __m128i high, int bit) {
+inline std::uint32_t bit_plane(__m128i low, __m128i high, int bit) {
   const __m128i step = _mm_setr_epi32(1, 2, 4, 8);
   const __m128i l = _mm_mullo_epi32(field16(low, bit, 1), step);
   const __m128i h = _mm_slli_epi16(_mm_mullo_epi32(field16(high, bit, 1), step), 4);
   return or_lanes(_mm_or_si128(l, h));
 }
 /// 16 two-bit integers as a lane: k-step s at bit 2 s.
-inline int pair_plane(__m128i v) { return or_lanes(_mm_mullo_epi32(v, _mm_setr_epi32(1, 4, 16, 64))); }
+inline std::uint32_t pair_plane(__m128i v) {
+  return or_lanes(_mm_mullo_epi32(v, _mm_setr_epi32(1, 4, 16, 64)));
+}
 
-/// Writes 32 integers of a row to a block of its panel; `at` points at the row's place in the first line.
+/// The row's four bytes of each line of a block, from its 32 integers.
 template <DType D>
-void put_block(const std::uint8_t* q, std::byte* at) {
+void line_words(const std::uint8_t* q, std::uint32_t* words) {
   constexpr PanelInfo p = panel_info(D);
+  auto* bytes = reinterpret_cast<std::uint8_t*>(words);
   const __m128i low = load16(q), high = load16(q + 16);
   if constexpr (p.bits == 8) {
-    put_lines(at, low);
-    put_lines(at + 4 * kLineBytes, high);
+    store16(bytes, low);
+    store16(bytes + 16, high);
   } else if constexpr (p.bits == 4 || p.bits == 5) {
-    put_lines(at, _mm_or_si128(field16(low, 0, 15), _mm_slli_epi16(field16(high, 0, 15), 4)));
-    if constexpr (p.bits == 5) put_lane(at + 4 * kLineBytes, bit_plane(low, high, 4));
+    store16(bytes, _mm_or_si128(field16(low, 0, 15), _mm_slli_epi16(field16(high, 0, 15), 4)));
+    if constexpr (p.bits == 5) words[4] = bit_plane(low, high, 4);
   } else if constexpr (p.bits == 6) {
     for (const __m128i v : {low, high}) {
       const __m128i nibbles = field16(v, 0, 15);
       const __m128i pair = _mm_or_si128(nibbles, _mm_slli_epi16(_mm_srli_si128(nibbles, 8), 4));
-      put_lane(at, _mm_cvtsi128_si32(pair));
-      put_lane(at + kLineBytes, _mm_extract_epi32(pair, 1));
-      put_lane(at + 2 * kLineBytes, pair_plane(field16(v, 4, 3)));
-      at += 3 * kLineBytes;
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(words), pair);
+      words[2] = pair_plane(field16(v, 4, 3));
+      words += 3;
     }
   } else {
     static_assert(p.bits == 2 || p.bits == 3);
-    put_lane(at, pair_plane(field16(low, 0, 3)));
-    put_lane(at + kLineBytes, pair_plane(field16(high, 0, 3)));
-    if constexpr (p.bits == 3) put_lane(at + 2 * kLineBytes, bit_plane(low, high, 2));
+    words[0] = pair_plane(field16(low, 0, 3));
+    words[1] = pair_plane(field16(high, 0, 3));
+    if constexpr (p.bits == 3) words[2] = bit_plane(low, high, 2);
   }
 }
 
