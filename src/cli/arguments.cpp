@@ -36,7 +36,8 @@ struct Arguments::Impl {
   std::string command;
   std::set<std::string> single_dash;
   std::vector<std::string> names;
-  std::vector<std::pair<std::string, bool>> required;  // name of the positional, and whether it was given
+  std::vector<std::pair<std::string, bool>>
+      required;  // name of the positional, and whether it was given
 
   CLI::Option* option(const std::string& flag, const std::string& help, CLI::callback_t take) {
     for (const std::string& n : split_list(flag)) names.push_back(n);
@@ -46,15 +47,18 @@ struct Arguments::Impl {
   }
 
   [[noreturn]] void unexpected(const std::string& word) const {
-    if (word.size() < 2 || word[0] != '-') fail(ErrorCode::usage, "{}: unexpected argument \"{}\"; see `{} --help`", command, word, command);
+    if (word.size() < 2 || word[0] != '-')
+      fail(ErrorCode::usage, "{}: unexpected argument \"{}\"; see `{} --help`", command, word,
+           command);
     const std::string flag = word.substr(0, word.find('='));
     const std::string near = nearest(flag, names);
-    fail(ErrorCode::usage, "{}: unknown flag {}{}; see `{} --help`", command, flag, near.empty() ? "" : ", did you mean " + near + "?",
-         command);
+    fail(ErrorCode::usage, "{}: unknown flag {}{}; see `{} --help`", command, flag,
+         near.empty() ? "" : ", did you mean " + near + "?", command);
   }
 };
 
-Arguments::Arguments(std::string command, std::string summary, std::string examples) : impl_(std::make_unique<Impl>()) {
+Arguments::Arguments(std::string command, std::string summary, std::string examples)
+    : impl_(std::make_unique<Impl>()) {
   impl_->command = std::move(command);
   impl_->app.name(impl_->command);
   impl_->app.description(std::move(summary));
@@ -67,7 +71,8 @@ Arguments::Arguments(std::string command, std::string summary, std::string examp
 
 Arguments::~Arguments() = default;
 
-void Arguments::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
+void Arguments::positional(const std::string& name, std::string& value, const std::string& help,
+                           bool required) {
   impl_->required.emplace_back(name, !required);
   const std::size_t index = impl_->required.size() - 1;
   impl_->app.add_option(name, CLI::callback_t([this, index, &value](const CLI::results_t& r) {
@@ -78,12 +83,14 @@ void Arguments::positional(const std::string& name, std::string& value, const st
                         help);
 }
 
-void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-  impl_->app.add_option(name, CLI::callback_t([&values](const CLI::results_t& r) {
-                          values = r;
-                          return true;
-                        }),
-                        help)
+void Arguments::positionals(const std::string& name, std::vector<std::string>& values,
+                            const std::string& help) {
+  impl_->app
+      .add_option(name, CLI::callback_t([&values](const CLI::results_t& r) {
+                    values = r;
+                    return true;
+                  }),
+                  help)
       ->expected(0, 1 << 20);
 }
 
@@ -92,34 +99,51 @@ void Arguments::flag(const std::string& names, bool& value, const std::string& h
   impl_->app.add_flag(parser_names(names, impl_->single_dash), value, help);
 }
 
-void Arguments::text(const std::string& names, std::optional<std::string>& value, const std::string& help) {
-  impl_->option(names, help, [&value](const CLI::results_t& r) {
-    value = r.back();
-    return true;
-  })->type_name("TEXT");
+void Arguments::text(const std::string& names, std::optional<std::string>& value,
+                     const std::string& help) {
+  impl_
+      ->option(names, help,
+               [&value](const CLI::results_t& r) {
+                 value = r.back();
+                 return true;
+               })
+      ->type_name("TEXT");
 }
 
-void Arguments::texts(const std::string& names, std::vector<std::string>& values, const std::string& help) {
-  impl_->option(names, help, [&values](const CLI::results_t& r) {
-    values.clear();
-    for (const std::string& one : r)
-      for (std::string& part : split_list(one)) values.push_back(std::move(part));
-    return true;
-  })->type_name("LIST")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void Arguments::texts(const std::string& names, std::vector<std::string>& values,
+                      const std::string& help) {
+  impl_
+      ->option(names, help,
+               [&values](const CLI::results_t& r) {
+                 values.clear();
+                 for (const std::string& one : r)
+                   for (std::string& part : split_list(one)) values.push_back(std::move(part));
+                 return true;
+               })
+      ->type_name("LIST")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void Arguments::integer(const std::string& names, std::optional<std::int64_t>& value, IntegerRange range, const std::string& help) {
-  impl_->option(names, help, [&value, range, flag = longest_name(names)](const CLI::results_t& r) {
-    value = parse_integer(flag, r.back(), range);
-    return true;
-  })->type_name("N");
+void Arguments::integer(const std::string& names, std::optional<std::int64_t>& value,
+                        IntegerRange range, const std::string& help) {
+  impl_
+      ->option(names, help,
+               [&value, range, flag = longest_name(names)](const CLI::results_t& r) {
+                 value = parse_integer(flag, r.back(), range);
+                 return true;
+               })
+      ->type_name("N");
 }
 
-void Arguments::number(const std::string& names, std::optional<double>& value, NumberRange range, const std::string& help) {
-  impl_->option(names, help, [&value, range, flag = longest_name(names)](const CLI::results_t& r) {
-    value = parse_number(flag, r.back(), range);
-    return true;
-  })->type_name("X");
+void Arguments::number(const std::string& names, std::optional<double>& value, NumberRange range,
+                       const std::string& help) {
+  impl_
+      ->option(names, help,
+               [&value, range, flag = longest_name(names)](const CLI::results_t& r) {
+                 value = parse_number(flag, r.back(), range);
+                 return true;
+               })
+      ->type_name("X");
 }
 
 Arguments::Outcome Arguments::parse(std::vector<std::string> arguments) {
@@ -133,9 +157,12 @@ Arguments::Outcome Arguments::parse(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& e) {
     fail(ErrorCode::usage, "{}: {}; see `{} --help`", impl_->command, e.what(), impl_->command);
   }
-  if (const std::vector<std::string> left = impl_->app.remaining(); !left.empty()) impl_->unexpected(left.front());
+  if (const std::vector<std::string> left = impl_->app.remaining(); !left.empty())
+    impl_->unexpected(left.front());
   for (const auto& [name, given] : impl_->required)
-    if (!given) fail(ErrorCode::usage, "{}: {} is missing; see `{} --help`", impl_->command, name, impl_->command);
+    if (!given)
+      fail(ErrorCode::usage, "{}: {} is missing; see `{} --help`", impl_->command, name,
+           impl_->command);
   return Outcome::run;
 }
 

@@ -1,4 +1,5 @@
-// The flags of one command, without the parser's headers: they cost seconds in every file that sees them.
+// The flags of one command, without the parser's headers: they cost seconds in every file that sees
+// them.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +19,27 @@ struct NumberRange {
   double least, most;
 };
 
-/// A command says what it takes; parse() fills the variables. Names are "-t,--threads"; a name of one dash and several letters
-/// ("-pg") is taken as llama-bench writes it. Errors (usage) name the flag, its range and the value found.
+/// A command says what it takes; parse() fills the variables. Names are "-t,--threads"; a name of
+/// one dash and several letters
+/// ("-pg") is taken as llama-bench writes it. Errors (usage) name the flag, its range and the value
+/// found.
 class Arguments {
  public:
   Arguments(std::string command, std::string summary, std::string examples);
   ~Arguments();
 
-  void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
-  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  void positional(const std::string& name, std::string& value, const std::string& help,
+                  bool required = true);
+  void positionals(const std::string& name, std::vector<std::string>& values,
+                   const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
   void text(const std::string& names, std::optional<std::string>& value, const std::string& help);
   /// Comma lists and repetition.
   void texts(const std::string& names, std::vector<std::string>& values, const std::string& help);
-  void integer(const std::string& names, std::optional<std::int64_t>& value, IntegerRange range, const std::string& help);
-  void number(const std::string& names, std::optional<double>& value, NumberRange range, const std::string& help);
+  void integer(const std::string& names, std::optional<std::int64_t>& value, IntegerRange range,
+               const std::string& help);
+  void number(const std::string& names, std::optional<double>& value, NumberRange range,
+              const std::string& help);
 
   enum class Outcome : std::uint8_t { run, help };
   Outcome parse(std::vector<std::string> arguments);
@@ -43,7 +50,8 @@ class Arguments {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The whole of `text` as a number of the range. Errors (usage): "FLAG: expected an integer A to B, found "X"".
+/// The whole of `text` as a number of the range. Errors (usage): "FLAG: expected an integer A to B,
+/// found "X"".
 std::int64_t parse_integer(std::string_view flag, std::string_view text, IntegerRange range);
 double parse_number(std::string_view flag, std::string_view text, NumberRange range);
 

@@ -31,7 +31,8 @@ std::int64_t parse_integer(std::string_view flag, std::string_view text, Integer
   const char* const end = text.data() + text.size();
   const auto [at, ec] = std::from_chars(text.data(), end, value);
   if (text.empty() || ec != std::errc{} || at != end || value < range.least || value > range.most)
-    fail(ErrorCode::usage, "{}: expected an integer {} to {}, found \"{}\"", flag, range.least, range.most, text);
+    fail(ErrorCode::usage, "{}: expected an integer {} to {}, found \"{}\"", flag, range.least,
+         range.most, text);
   return value;
 }
 
@@ -39,8 +40,10 @@ double parse_number(std::string_view flag, std::string_view text, NumberRange ra
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [at, ec] = std::from_chars(text.data(), end, value);
-  if (text.empty() || ec != std::errc{} || at != end || !(value >= range.least && value <= range.most))
-    fail(ErrorCode::usage, "{}: expected a number {} to {}, found \"{}\"", flag, range.least, range.most, text);
+  if (text.empty() || ec != std::errc{} || at != end ||
+      !(value >= range.least && value <= range.most))
+    fail(ErrorCode::usage, "{}: expected a number {} to {}, found \"{}\"", flag, range.least,
+         range.most, text);
   return value;
 }
 

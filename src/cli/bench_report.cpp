@@ -53,7 +53,9 @@ double mean_ns(const BenchResult& r) {
 std::string kv_type(const Decoder& d) {
   const Precision& p = d.options().compile.precision;
   if (p.kv) return std::string(name(*p.kv));
-  return std::string(name(p.activations == Activations::f32 ? DType::f32 : find_backend(d.options().device).default_kv()));
+  return std::string(name(p.activations == Activations::f32
+                              ? DType::f32
+                              : find_backend(d.options().device).default_kv()));
 }
 
 ordered_json kernels_json(const std::vector<Decoder::KernelTime>& kernels) {
@@ -61,7 +63,12 @@ ordered_json kernels_json(const std::vector<Decoder::KernelTime>& kernels) {
   for (const Decoder::KernelTime& k : kernels) total += k.us;
   ordered_json list = ordered_json::array();
   for (const Decoder::KernelTime& k : kernels)
-    list.push_back({{"kernel", k.kernel}, {"calls", k.calls}, {"us", k.us}, {"bytes", k.bytes}, {"ops", k.ops}, {"share", total > 0 ? k.us / total : 0}});
+    list.push_back({{"kernel", k.kernel},
+                    {"calls", k.calls},
+                    {"us", k.us},
+                    {"bytes", k.bytes},
+                    {"ops", k.ops},
+                    {"share", total > 0 ? k.us / total : 0}});
   return list;
 }
 
@@ -78,22 +85,26 @@ std::string size_text(std::int64_t bytes) {
 }
 
 std::string params_text(std::int64_t n) {
-  return n >= 1'000'000'000 ? fmt::format("{:.2f} B", static_cast<double>(n) / 1e9) : fmt::format("{:.2f} M", static_cast<double>(n) / 1e6);
+  return n >= 1'000'000'000 ? fmt::format("{:.2f} B", static_cast<double>(n) / 1e9)
+                            : fmt::format("{:.2f} M", static_cast<double>(n) / 1e6);
 }
 
 std::string kernels_text(const std::vector<Decoder::KernelTime>& kernels) {
-  std::string text = fmt::format("{:<44} {:>9} {:>12} {:>9} {:>9}\n", "kernel", "calls", "ms", "GB/s", "GOPS");
+  std::string text =
+      fmt::format("{:<44} {:>9} {:>12} {:>9} {:>9}\n", "kernel", "calls", "ms", "GB/s", "GOPS");
   for (const Decoder::KernelTime& k : kernels) {
     const double us = std::max(k.us, 1e-9);
-    text += fmt::format("{:<44} {:>9} {:>12.3f} {:>9.2f} {:>9.1f}\n", k.kernel, k.calls, k.us / 1e3, static_cast<double>(k.bytes) / us / 1e3,
-                        static_cast<double>(k.ops) / us / 1e3);
+    text +=
+        fmt::format("{:<44} {:>9} {:>12.3f} {:>9.2f} {:>9.1f}\n", k.kernel, k.calls, k.us / 1e3,
+                    static_cast<double>(k.bytes) / us / 1e3, static_cast<double>(k.ops) / us / 1e3);
   }
   return text;
 }
 
 }  // namespace
 
-ordered_json bench_json(const Decoder& d, const BenchResult& r, const std::vector<Decoder::KernelTime>& kernels) {
+ordered_json bench_json(const Decoder& d, const BenchResult& r,
+                        const std::vector<Decoder::KernelTime>& kernels) {
   const ModelInfo& m = d.info();
   const double mean = mean_ns(r);
   ordered_json samples_ns = ordered_json::array(), samples_ts = ordered_json::array();
@@ -102,15 +113,39 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r, const std::vecto
     samples_ts.push_back(r.tokens_per_second(i));
   }
   ordered_json j = {
-      {"build_commit", version_number()}, {"build_number", 0}, {"cpu_info", cpu_features().model}, {"gpu_info", ""},
+      {"build_commit", version_number()},
+      {"build_number", 0},
+      {"cpu_info", cpu_features().model},
+      {"gpu_info", ""},
       {"backends", d.options().device.text() == "cpu" ? "CPU" : d.options().device.text()},
-      {"model_filename", d.model().path.string()}, {"model_type", model_type(d)}, {"model_size", m.weight_bytes},
-      {"model_n_params", m.parameters}, {"n_batch", d.options().chunk}, {"n_ubatch", d.options().chunk}, {"n_threads", d.threads()},
-      {"cpu_mask", "0x0"}, {"cpu_strict", false}, {"poll", 50}, {"type_k", kv_type(d)}, {"type_v", kv_type(d)}, {"n_gpu_layers", 0},
-      {"split_mode", "none"}, {"main_gpu", 0}, {"no_kv_offload", false}, {"flash_attn", true}, {"tensor_split", "0.00"}, {"use_mmap", true},
-      {"embeddings", false}, {"n_prompt", r.test.prompt}, {"n_gen", r.test.generated}, {"n_depth", r.test.depth},
-      {"test_time", time_text()}, {"avg_ns", std::llround(mean)}, {"stddev_ns", std::llround(stddev_ns(r, mean))},
-      {"avg_ts", r.mean_tps()}, {"stddev_ts", r.stddev_tps()}};
+      {"model_filename", d.model().path.string()},
+      {"model_type", model_type(d)},
+      {"model_size", m.weight_bytes},
+      {"model_n_params", m.parameters},
+      {"n_batch", d.options().chunk},
+      {"n_ubatch", d.options().chunk},
+      {"n_threads", d.threads()},
+      {"cpu_mask", "0x0"},
+      {"cpu_strict", false},
+      {"poll", 50},
+      {"type_k", kv_type(d)},
+      {"type_v", kv_type(d)},
+      {"n_gpu_layers", 0},
+      {"split_mode", "none"},
+      {"main_gpu", 0},
+      {"no_kv_offload", false},
+      {"flash_attn", true},
+      {"tensor_split", "0.00"},
+      {"use_mmap", true},
+      {"embeddings", false},
+      {"n_prompt", r.test.prompt},
+      {"n_gen", r.test.generated},
+      {"n_depth", r.test.depth},
+      {"test_time", time_text()},
+      {"avg_ns", std::llround(mean)},
+      {"stddev_ns", std::llround(stddev_ns(r, mean))},
+      {"avg_ts", r.mean_tps()},
+      {"stddev_ts", r.stddev_tps()}};
   j["samples_ns"] = std::move(samples_ns);
   j["samples_ts"] = std::move(samples_ts);
   j["n_sequences"] = r.test.sequences;
@@ -129,22 +164,33 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r, const std::vecto
 
 void BenchReport::add_row(const Decoder& d, const BenchResult& r) {
   if (count_ == 0) {
-    out().write("| model                          |       size |     params | backend    | threads |            test |                  t/s |\n");
-    out().write("| ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |\n");
+    out().write(
+        "| model                          |       size |     params | backend    | threads |       "
+        "     test |                  t/s |\n");
+    out().write(
+        "| ------------------------------ | ---------: | ---------: | ---------- | ------: | "
+        "--------------: | -------------------: |\n");
   }
-  out().write(fmt::format("| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>15} | {:>20} |\n", model_type(d), size_text(d.info().weight_bytes),
-                          params_text(d.info().parameters), d.options().device.text() == "cpu" ? "CPU" : d.options().device.text(), d.threads(),
-                          r.test.name(), fmt::format("{:.2f} \u00b1 {:.2f}", r.mean_tps(), r.stddev_tps())));
+  out().write(fmt::format(
+      "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>15} | {:>20} |\n", model_type(d),
+      size_text(d.info().weight_bytes), params_text(d.info().parameters),
+      d.options().device.text() == "cpu" ? "CPU" : d.options().device.text(), d.threads(),
+      r.test.name(), fmt::format("{:.2f} \u00b1 {:.2f}", r.mean_tps(), r.stddev_tps())));
 }
 
-void BenchReport::add(const Decoder& d, const BenchResult& r, const std::vector<Decoder::KernelTime>& kernels) {
+void BenchReport::add(const Decoder& d, const BenchResult& r,
+                      const std::vector<Decoder::KernelTime>& kernels) {
   if (format_ == BenchFormat::md) {
     add_row(d, r);
-    say(fmt::format("{}: {:.0f} % of the probe ({:.1f} GB/s, {:.0f} GOPS); first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms", r.test.name(),
-                    100 * r.share(), r.probe.gbps, r.probe.gops, r.first_token_ms, r.median_ms(), r.p95_ms()));
+    say(
+        fmt::format("{}: {:.0f} % of the probe ({:.1f} GB/s, {:.0f} GOPS); first token {:.1f} ms, "
+                    "median {:.2f} ms, p95 {:.2f} ms",
+                    r.test.name(), 100 * r.share(), r.probe.gbps, r.probe.gops, r.first_token_ms,
+                    r.median_ms(), r.p95_ms()));
   } else {
     const ordered_json j = bench_json(d, r, kernels);
-    if (format_ == BenchFormat::json) out().write(fmt::format("{}{}", count_ == 0 ? "[\n" : ",\n", json_text(j, 2)));
+    if (format_ == BenchFormat::json)
+      out().write(fmt::format("{}{}", count_ == 0 ? "[\n" : ",\n", json_text(j, 2)));
     if (format_ == BenchFormat::jsonl) write_json(j);
     if (format_ == BenchFormat::csv) {
       std::string head, row;

@@ -14,7 +14,8 @@ enum class BenchFormat : std::uint8_t { md, json, jsonl, csv };
 class BenchReport {
  public:
   explicit BenchReport(BenchFormat format) : format_(format) {}
-  void add(const Decoder& decoder, const BenchResult& result, const std::vector<Decoder::KernelTime>& kernels);
+  void add(const Decoder& decoder, const BenchResult& result,
+           const std::vector<Decoder::KernelTime>& kernels);
   void finish();
 
  private:
@@ -25,6 +26,7 @@ class BenchReport {
 };
 
 /// All keys of one result: those of llama-bench, then our own.
-nlohmann::ordered_json bench_json(const Decoder& decoder, const BenchResult& result, const std::vector<Decoder::KernelTime>& kernels);
+nlohmann::ordered_json bench_json(const Decoder& decoder, const BenchResult& result,
+                                  const std::vector<Decoder::KernelTime>& kernels);
 
 }  // namespace rlx::cli

@@ -10,7 +10,9 @@
 
 namespace rlx::cli {
 
-/// Each text is a number, "first-last" (step 1), "first-last+step" or "first-last*factor". Errors (usage).
-std::vector<std::int64_t> bench_values(std::string_view flag, const std::vector<std::string>& texts, IntegerRange range);
+/// Each text is a number, "first-last" (step 1), "first-last+step" or "first-last*factor". Errors
+/// (usage).
+std::vector<std::int64_t> bench_values(std::string_view flag, const std::vector<std::string>& texts,
+                                       IntegerRange range);
 
 }  // namespace rlx::cli

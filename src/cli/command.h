@@ -11,18 +11,19 @@
 
 namespace rlx::cli {
 
-/// Does the work after the flags were read; the result is the exit code. Errors end the program with the code of their kind.
+/// Does the work after the flags were read; the result is the exit code. Errors end the program
+/// with the code of their kind.
 using Job = std::function<int()>;
 
 struct Command {
-  std::string_view name;      ///< "run"; two words for a command of a group: "eval ppl"
+  std::string_view name;  ///< "run"; two words for a command of a group: "eval ppl"
   std::string_view summary;
   std::string_view examples;  ///< lines of the help
   Job (*declare)(Arguments&);
 };
 
-extern const Command kRun, kChat, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize, kInspect, kOpt, kVerify, kEvalPpl, kEvalKld,
-    kDoctor;
+extern const Command kRun, kChat, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
+    kInspect, kOpt, kVerify, kEvalPpl, kEvalKld, kDoctor;
 
 std::span<const Command* const> all_commands();
 

@@ -9,16 +9,20 @@
 namespace rlx::cli {
 namespace {
 
-constexpr const Command* kAll[] = {&kRun,     &kChat,       &kBench,   &kTokenize, &kDetokenize, &kRender,  &kTensors,
-                                   &kDequantize, &kInspect, &kOpt,     &kVerify,   &kEvalPpl,    &kEvalKld, &kDoctor};
+constexpr const Command* kAll[] = {&kRun,    &kChat,    &kBench,      &kTokenize, &kDetokenize,
+                                   &kRender, &kTensors, &kDequantize, &kInspect,  &kOpt,
+                                   &kVerify, &kEvalPpl, &kEvalKld,    &kDoctor};
 
 std::string overview() {
-  std::string text = "rlx: runs and compiles machine-learning models.\n\nUsage: rlx COMMAND [FLAGS]\n\nCommands:\n";
+  std::string text =
+      "rlx: runs and compiles machine-learning models.\n\nUsage: rlx COMMAND "
+      "[FLAGS]\n\nCommands:\n";
   for (const Command* c : kAll) text += fmt::format("  {:<12} {}\n", c->name, c->summary);
   text +=
       "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json.\n"
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"
-      "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, RLX_KERNEL_DISPATCH=common|native, RLX_CACHE=FOLDER,\n"
+      "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, "
+      "RLX_KERNEL_DISPATCH=common|native, RLX_CACHE=FOLDER,\n"
       "RLX_PRINT=after-each, NO_COLOR.\n"
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 model or file, 4 memory, 5 device, 130 Ctrl+C.\n\n"
       "Examples:\n"
@@ -32,7 +36,8 @@ std::string overview() {
 const Command* find(const std::vector<std::string>& words, std::size_t& used) {
   for (const Command* c : kAll) {
     const std::vector<std::string> name = split_list(c->name, ' ');
-    if (words.size() < name.size() || !std::equal(name.begin(), name.end(), words.begin())) continue;
+    if (words.size() < name.size() || !std::equal(name.begin(), name.end(), words.begin()))
+      continue;
     used = name.size();
     return c;
   }
@@ -51,10 +56,12 @@ const Command* find(const std::vector<std::string>& words, std::size_t& used) {
   for (const std::string& n : names)
     if (n.starts_with(group)) members += (members.empty() ? "" : ", ") + n.substr(group.size());
   if (!members.empty())
-    fail(ErrorCode::usage, "rlx {}: expected {}, found {}", words[0], members, words.size() > 1 ? "\"" + words[1] + "\"" : "nothing");
+    fail(ErrorCode::usage, "rlx {}: expected {}, found {}", words[0], members,
+         words.size() > 1 ? "\"" + words[1] + "\"" : "nothing");
   const std::string near = nearest(words[0], names);
   if (near.empty()) fail(ErrorCode::usage, "unknown command \"{}\": expected {}", words[0], list);
-  fail(ErrorCode::usage, "unknown command \"{}\", did you mean \"{}\"? See `rlx --help`", words[0], near);
+  fail(ErrorCode::usage, "unknown command \"{}\", did you mean \"{}\"? See `rlx --help`", words[0],
+       near);
 }
 
 /// `rlx eval --help`: the help of every member.
@@ -79,7 +86,9 @@ int dispatch(const std::vector<std::string>& all) {
     words.erase(words.begin());
     words.push_back("--help");
   }
-  if (words.empty()) fail(ErrorCode::usage, "no command: expected one of `rlx --help`, for example `rlx chat MODEL`");
+  if (words.empty())
+    fail(ErrorCode::usage,
+         "no command: expected one of `rlx --help`, for example `rlx chat MODEL`");
   if (words[0] == "--help" || words[0] == "-h") {
     out().write(overview());
     return 0;
@@ -92,9 +101,11 @@ int dispatch(const std::vector<std::string>& all) {
   const Command* command = find(words, used);
   if (command == nullptr && group_help(words)) return 0;
   if (command == nullptr) unknown(words);
-  Arguments arguments("rlx " + std::string(command->name), std::string(command->summary), std::string(command->examples));
+  Arguments arguments("rlx " + std::string(command->name), std::string(command->summary),
+                      std::string(command->examples));
   const Job job = command->declare(arguments);
-  if (arguments.parse({words.begin() + static_cast<std::ptrdiff_t>(used), words.end()}) == Arguments::Outcome::help) {
+  if (arguments.parse({words.begin() + static_cast<std::ptrdiff_t>(used), words.end()}) ==
+      Arguments::Outcome::help) {
     out().write(arguments.help());
     return 0;
   }

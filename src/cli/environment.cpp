@@ -17,8 +17,12 @@ struct Variable {
   bool threads = false;     ///< a number of threads
 };
 constexpr Variable kVariables[] = {
-    {"RLX_ISA", "baseline,avx2,avx512,amx"}, {"RLX_THREADS", "", true}, {"RLX_KERNEL_DISPATCH", "common,native"},
-    {"RLX_CACHE", ""},                       {"RLX_PRINT", "after-each"}, {"NO_COLOR", ""},
+    {"RLX_ISA", "baseline,avx2,avx512,amx"},
+    {"RLX_THREADS", "", true},
+    {"RLX_KERNEL_DISPATCH", "common,native"},
+    {"RLX_CACHE", ""},
+    {"RLX_PRINT", "after-each"},
+    {"NO_COLOR", ""},
 };
 
 std::string value_of(const Variable& v) {
@@ -35,14 +39,18 @@ void check_environment() {
     if (v.threads) parse_integer(v.name, value, kThreadRange);
     const std::vector<std::string> valid = split_list(v.values);
     if (!valid.empty() && std::find(valid.begin(), valid.end(), value) == valid.end())
-      fail(ErrorCode::usage, "{}: expected {}, found \"{}\"", v.name, fmt::join(valid, ", "), value);
+      fail(ErrorCode::usage, "{}: expected {}, found \"{}\"", v.name, fmt::join(valid, ", "),
+           value);
   }
 }
 
 std::vector<EnvironmentSetting> environment_settings() {
   std::vector<EnvironmentSetting> out;
   for (const Variable& v : kVariables)
-    out.push_back({v.name, value_of(v), v.threads ? "1 to 1024" : v.values.empty() ? "any" : std::string(v.values)});
+    out.push_back({v.name, value_of(v),
+                   v.threads          ? "1 to 1024"
+                   : v.values.empty() ? "any"
+                                      : std::string(v.values)});
   return out;
 }
 

@@ -37,31 +37,46 @@ ordered_json graph_json(const Graph& graph) {
     nodes.push_back(std::move(node));
   }
   ordered_json outputs = ordered_json::array();
-  for (const Output& o : graph.outputs()) outputs.push_back({{"name", o.name}, {"value", {o.value.node, o.value.index}}});
-  return {{"name", graph.name}, {"stage", name(graph.stage)}, {"nodes", std::move(nodes)}, {"outputs", std::move(outputs)}};
+  for (const Output& o : graph.outputs())
+    outputs.push_back({{"name", o.name}, {"value", {o.value.node, o.value.index}}});
+  return {{"name", graph.name},
+          {"stage", name(graph.stage)},
+          {"nodes", std::move(nodes)},
+          {"outputs", std::move(outputs)}};
 }
 
 ordered_json program_json(const Program& program, const Plan& plan) {
-  ordered_json sizes = ordered_json::object(), calls = ordered_json::array(), operands = ordered_json::array();
+  ordered_json sizes = ordered_json::object(), calls = ordered_json::array(),
+               operands = ordered_json::array();
   for (const auto& [symbol, size] : plan.upper.sizes()) sizes[std::string(symbol.name())] = size;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Operand& o = program.operands[i];
-    operands.push_back({{"type", o.shape.text()}, {"place", name_of(o.place)}, {"index", o.index}, {"offset", plan.offsets[i]}, {"bytes", plan.bytes[i]}});
+    operands.push_back({{"type", o.shape.text()},
+                        {"place", name_of(o.place)},
+                        {"index", o.index},
+                        {"offset", plan.offsets[i]},
+                        {"bytes", plan.bytes[i]}});
   }
   for (std::size_t i = 0; i < program.calls.size(); ++i) {
     const Call& c = program.calls[i];
-    calls.push_back({{"op", c.def->name},
-                     {"kernel", c.kernel != nullptr ? ordered_json(c.kernel->name) : ordered_json(nullptr)},
-                     {"phase", name(c.phase)},
-                     {"attributes", attributes(*c.def, c.attrs)},
-                     {"in", c.in},
-                     {"out", c.out},
-                     {"barrier", plan.calls[i].barrier_after},
-                     {"origin", c.origin}});
+    calls.push_back(
+        {{"op", c.def->name},
+         {"kernel", c.kernel != nullptr ? ordered_json(c.kernel->name) : ordered_json(nullptr)},
+         {"phase", name(c.phase)},
+         {"attributes", attributes(*c.def, c.attrs)},
+         {"in", c.in},
+         {"out", c.out},
+         {"barrier", plan.calls[i].barrier_after},
+         {"origin", c.origin}});
   }
-  return {{"name", program.name},          {"sizes", std::move(sizes)},          {"threads", plan.threads},
-          {"arena_bytes", plan.arena_bytes}, {"scratch_per_worker", plan.scratch_per_worker}, {"shared_bytes", plan.shared_bytes},
-          {"calls", std::move(calls)},     {"operands", std::move(operands)}};
+  return {{"name", program.name},
+          {"sizes", std::move(sizes)},
+          {"threads", plan.threads},
+          {"arena_bytes", plan.arena_bytes},
+          {"scratch_per_worker", plan.scratch_per_worker},
+          {"shared_bytes", plan.shared_bytes},
+          {"calls", std::move(calls)},
+          {"operands", std::move(operands)}};
 }
 
 ordered_json weight_types(const LoadedModel& model) {
@@ -73,7 +88,8 @@ ordered_json weight_types(const LoadedModel& model) {
     bytes += static_cast<std::int64_t>(p.weight.data.size());
   }
   ordered_json json = ordered_json::object();
-  for (const auto& [type, sizes] : by_type) json[type] = {{"tensors", sizes.first}, {"bytes", sizes.second}};
+  for (const auto& [type, sizes] : by_type)
+    json[type] = {{"tensors", sizes.first}, {"bytes", sizes.second}};
   return json;
 }
 

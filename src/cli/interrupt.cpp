@@ -1,7 +1,8 @@
 #include "cli/interrupt.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace rlx::cli {
 namespace {

@@ -18,9 +18,12 @@ int answer_lines(const std::function<ordered_json(const ordered_json&)>& answer)
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       const ordered_json value = ordered_json::parse(line, nullptr, false);
-      if (value.is_discarded()) fail(ErrorCode::invalid_argument, "expected a JSON value, found \"{}\"", line.substr(0, 60));
+      if (value.is_discarded())
+        fail(ErrorCode::invalid_argument, "expected a JSON value, found \"{}\"",
+             line.substr(0, 60));
       write_json(answer(value));
-      if (std::cin.rdbuf()->in_avail() <= 0) out().flush();  // somebody may wait for this answer before the next question
+      if (std::cin.rdbuf()->in_avail() <= 0)
+        out().flush();  // somebody may wait for this answer before the next question
     } catch (const Error& e) {
       throw Error(e.code(), fmt::format("line {}: {}", number, e.what()));
     }

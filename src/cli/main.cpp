@@ -1,4 +1,5 @@
-// The program `rlx`: every fault ends as one line on stderr and the exit code of its kind (interfaces.md, 3.5).
+// The program `rlx`: every fault ends as one line on stderr and the exit code of its kind
+// (interfaces.md, 3.5).
 #include <new>
 #include <string>
 #include <vector>
@@ -14,15 +15,20 @@ namespace {
 
 int exit_code(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_argument: return 1;
+    case ErrorCode::invalid_argument:
+      return 1;
     case ErrorCode::usage:
-    case ErrorCode::limit: return 2;
+    case ErrorCode::limit:
+      return 2;
     case ErrorCode::io:
     case ErrorCode::format:
     case ErrorCode::unsupported:
-    case ErrorCode::shape: return 3;
-    case ErrorCode::memory: return 4;
-    case ErrorCode::device: return 5;
+    case ErrorCode::shape:
+      return 3;
+    case ErrorCode::memory:
+      return 4;
+    case ErrorCode::device:
+      return 5;
   }
   return 1;
 }

@@ -48,9 +48,12 @@ std::string one_line(std::string_view message) {
   std::string text;
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') text += "; ";
-    else if (byte < 0x20 || byte == 0x7f) text += fmt::format("\\x{:02x}", byte);
-    else text += c;
+    if (c == '\n')
+      text += "; ";
+    else if (byte < 0x20 || byte == 0x7f)
+      text += fmt::format("\\x{:02x}", byte);
+    else
+      text += c;
   }
   return text;
 }

@@ -26,10 +26,13 @@ double resident_mib() { return status_mib("VmRSS:"); }
 double peak_resident_mib() { return status_mib("VmHWM:"); }
 
 std::string speed_text(const TextModel& model, const GenerateResult& r) {
-  const std::string cached = r.cached_tokens > 0 ? fmt::format(" ({} of them cached)", r.cached_tokens) : "";
-  return fmt::format("load {:.2f} s | prompt {} tokens{}, {:.1f} tokens/s | answer {} tokens, {:.1f} tokens/s | memory {:.0f} MiB",
-                     model.load_ms() / 1000, r.prompt_tokens, cached, r.prompt_per_second(), r.ids.size(), r.decode_per_second(),
-                     resident_mib());
+  const std::string cached =
+      r.cached_tokens > 0 ? fmt::format(" ({} of them cached)", r.cached_tokens) : "";
+  return fmt::format(
+      "load {:.2f} s | prompt {} tokens{}, {:.1f} tokens/s | answer {} tokens, {:.1f} tokens/s | "
+      "memory {:.0f} MiB",
+      model.load_ms() / 1000, r.prompt_tokens, cached, r.prompt_per_second(), r.ids.size(),
+      r.decode_per_second(), resident_mib());
 }
 
 }  // namespace rlx::cli

@@ -13,7 +13,8 @@ double resident_mib();
 /// The most it ever was.
 double peak_resident_mib();
 
-/// "load 0.31 s | prompt 12 tokens, 240.1 tokens/s | answer 40 tokens, 61.2 tokens/s | memory 140 MiB".
+/// "load 0.31 s | prompt 12 tokens, 240.1 tokens/s | answer 40 tokens, 61.2 tokens/s | memory 140
+/// MiB".
 std::string speed_text(const TextModel& model, const GenerateResult& result);
 
 }  // namespace rlx::cli

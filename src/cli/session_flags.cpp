@@ -3,12 +3,17 @@
 namespace rlx::cli {
 
 void SessionFlags::declare(Arguments& a, bool fixed_context) {
-  a.text("--activations", activations, "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
+  a.text("--activations", activations,
+         "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
   a.text("--kv", kv, "Type of the KV cache: f32, f16, bf16 or q8 [by processor]");
-  a.flag("--fast", fast, "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors without AMX");
-  a.integer("-t,--threads", threads, kThreadRange, "Threads [RLX_THREADS, else the physical cores]");
+  a.flag("--fast", fast,
+         "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors "
+         "without AMX");
+  a.integer("-t,--threads", threads, kThreadRange,
+            "Threads [RLX_THREADS, else the physical cores]");
   a.text("--device", device, "cpu or reference [cpu]");
-  if (!fixed_context) a.integer("-c,--context", context, kContextRange, "Tokens of the context [the model's own]");
+  if (!fixed_context)
+    a.integer("-c,--context", context, kContextRange, "Tokens of the context [the model's own]");
 }
 
 DecoderOptions SessionFlags::options() const {
@@ -23,15 +28,24 @@ DecoderOptions SessionFlags::options() const {
 }
 
 void SamplingFlags::declare(Arguments& a) {
-  a.integer("-n,--tokens", tokens, {-1, 1 << 24}, "Tokens to generate at most; -1: until the end of the text or the context [-1]");
-  a.number("--temp", wishes.temperature, {0, 100}, "Temperature; 0: always the most likely token [the model's, else 0.8]");
-  a.integer("--top-k", wishes.top_k, {0, INT32_MAX}, "Keep the K most likely tokens; 0: all [the model's, else 40]");
-  a.number("--top-p", wishes.top_p, {0, 1}, "Keep the tokens that make up this probability [the model's, else 0.95]");
-  a.number("--min-p", wishes.min_p, {0, 1}, "Drop tokens below this share of the best one [the model's, else 0.05]");
-  a.number("--repeat-penalty", wishes.repeat_penalty, {0.001, 100}, "Penalty of tokens seen before [the model's, else 1: off]");
-  a.number("--presence-penalty", wishes.presence_penalty, {-2, 2}, "Subtracted once from tokens seen before [0]");
-  a.number("--frequency-penalty", wishes.frequency_penalty, {-2, 2}, "Subtracted for each time a token was seen [0]");
-  a.integer("-s,--seed", wishes.seed, {-1, INT64_MAX}, "Seed of the random numbers; -1: another one each time [-1]");
+  a.integer("-n,--tokens", tokens, {-1, 1 << 24},
+            "Tokens to generate at most; -1: until the end of the text or the context [-1]");
+  a.number("--temp", wishes.temperature, {0, 100},
+           "Temperature; 0: always the most likely token [the model's, else 0.8]");
+  a.integer("--top-k", wishes.top_k, {0, INT32_MAX},
+            "Keep the K most likely tokens; 0: all [the model's, else 40]");
+  a.number("--top-p", wishes.top_p, {0, 1},
+           "Keep the tokens that make up this probability [the model's, else 0.95]");
+  a.number("--min-p", wishes.min_p, {0, 1},
+           "Drop tokens below this share of the best one [the model's, else 0.05]");
+  a.number("--repeat-penalty", wishes.repeat_penalty, {0.001, 100},
+           "Penalty of tokens seen before [the model's, else 1: off]");
+  a.number("--presence-penalty", wishes.presence_penalty, {-2, 2},
+           "Subtracted once from tokens seen before [0]");
+  a.number("--frequency-penalty", wishes.frequency_penalty, {-2, 2},
+           "Subtracted for each time a token was seen [0]");
+  a.integer("-s,--seed", wishes.seed, {-1, INT64_MAX},
+            "Seed of the random numbers; -1: another one each time [-1]");
 }
 
 }  // namespace rlx::cli

@@ -1,4 +1,5 @@
-// Flags that every command with a model takes (kernels.md, 2.8), and the sampling flags of run and chat.
+// Flags that every command with a model takes (kernels.md, 2.8), and the sampling flags of run and
+// chat.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct SessionFlags {
   std::optional<std::int64_t> threads, context;
   bool fast = false;
 
-  /// Declares --activations, --kv, --fast, -t/--threads, --device and, unless `fixed_context`, -c/--context.
+  /// Declares --activations, --kv, --fast, -t/--threads, --device and, unless `fixed_context`,
+  /// -c/--context.
   void declare(Arguments& arguments, bool fixed_context = false);
   /// Errors (usage): an unknown value.
   DecoderOptions options() const;

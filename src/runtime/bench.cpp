@@ -12,7 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
@@ -23,16 +25,19 @@ double quantile(std::vector<double> values, double q) {
 /// Steps over made-up tokens: which tokens they are does not change the time.
 class Stepper {
  public:
-  Stepper(Decoder& decoder, const BenchTest& test, const BenchOptions& options) : decoder_(decoder), test_(test), options_(options) {
+  Stepper(Decoder& decoder, const BenchTest& test, const BenchOptions& options)
+      : decoder_(decoder), test_(test), options_(options) {
     next_.resize(static_cast<std::size_t>(test.sequences));
   }
 
   void rewind() {
-    for (std::int64_t s = 0; s < test_.sequences; ++s) decoder_.truncate(std::min(decoder_.past(s), test_.depth), s);
+    for (std::int64_t s = 0; s < test_.sequences; ++s)
+      decoder_.truncate(std::min(decoder_.past(s), test_.depth), s);
   }
   void fill_depth() {
     for (std::int64_t s = 0; s < test_.sequences; ++s)
-      if (const std::int64_t missing = test_.depth - decoder_.past(s); missing > 0) prompt(missing, s);
+      if (const std::int64_t missing = test_.depth - decoder_.past(s); missing > 0)
+        prompt(missing, s);
   }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
@@ -53,7 +58,8 @@ class Stepper {
  private:
   std::int32_t token() {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
-    return static_cast<std::int32_t>((state_ >> 33) % static_cast<std::uint64_t>(decoder_.info().vocab));
+    return static_cast<std::int32_t>((state_ >> 33) %
+                                     static_cast<std::uint64_t>(decoder_.info().vocab));
   }
 
   Decoder& decoder_;
@@ -66,14 +72,17 @@ class Stepper {
 
 void warm_up(Stepper& stepper, const BenchTest& test) {
   stepper.rewind();
-  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s) stepper.prompt(test.prompt, s);
+  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s)
+    stepper.prompt(test.prompt, s);
   if (test.generated > 0) stepper.decode();
 }
 
-void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result, std::vector<double>& first) {
+void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result,
+            std::vector<double>& first) {
   stepper.rewind();
   const Clock::time_point start = Clock::now();
-  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s) stepper.prompt(test.prompt, s);
+  for (std::int64_t s = 0; s < test.sequences && test.prompt > 0; ++s)
+    stepper.prompt(test.prompt, s);
   double done = seconds_since(start);
   if (test.prompt > 0) first.push_back(done * 1e3);
   if (test.generated == 0) result.step_ms.push_back(done * 1e3);
@@ -87,21 +96,26 @@ void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result, std::v
   result.seconds.push_back(done);
 }
 
-// Work of one repetition. Products: every matrix once per row, the LM head once per sequence and wanted row. Bytes: all packed weights
-// and the cache's tokens, per step.
+// Work of one repetition. Products: every matrix once per row, the LM head once per sequence and
+// wanted row. Bytes: all packed weights and the cache's tokens, per step.
 void estimate_work(const Decoder& decoder, BenchResult& result) {
   const ModelInfo& m = decoder.info();
   const DecoderStats stats = decoder.stats();
   const BenchTest& t = result.test;
   const double head = static_cast<double>(m.vocab) * static_cast<double>(m.hidden);
-  const double body = static_cast<double>(m.parameters) - (decoder.model().config.tied ? head : 2 * head);
-  const double sequences = static_cast<double>(t.sequences), prompt = static_cast<double>(t.prompt) * sequences,
+  const double body =
+      static_cast<double>(m.parameters) - (decoder.model().config.tied ? head : 2 * head);
+  const double sequences = static_cast<double>(t.sequences),
+               prompt = static_cast<double>(t.prompt) * sequences,
                generated = static_cast<double>(t.generated);
-  result.operations = 2 * (body * (prompt + generated * sequences) + head * sequences * (generated + (t.prompt > 0 ? 1 : 0)));
-  const double token_kv = static_cast<double>(stats.kv_bytes) / static_cast<double>(decoder.context() * decoder.options().sequences);
+  result.operations = 2 * (body * (prompt + generated * sequences) +
+                           head * sequences * (generated + (t.prompt > 0 ? 1 : 0)));
+  const double token_kv = static_cast<double>(stats.kv_bytes) /
+                          static_cast<double>(decoder.context() * decoder.options().sequences);
   const double held = static_cast<double>(t.depth + t.prompt) + generated / 2;
   const double chunk = static_cast<double>(decoder.options().chunk);
-  result.bytes = static_cast<double>(stats.weight_bytes) * (generated + std::ceil(static_cast<double>(t.prompt) / chunk) * sequences) +
+  result.bytes = static_cast<double>(stats.weight_bytes) *
+                     (generated + std::ceil(static_cast<double>(t.prompt) / chunk) * sequences) +
                  token_kv * held * sequences * generated;
 }
 
@@ -141,7 +155,8 @@ double BenchResult::p95_ms() const { return quantile(step_ms, 0.95); }
 double BenchResult::share() const {
   const double s = quantile(seconds, 0.5);
   if (s <= 0) return 0;
-  if (test.generated > 0 && test.prompt == 0) return probe.gbps > 0 ? bytes / s / 1e9 / probe.gbps : 0;
+  if (test.generated > 0 && test.prompt == 0)
+    return probe.gbps > 0 ? bytes / s / 1e9 / probe.gbps : 0;
   return probe.gops > 0 ? operations / s / 1e9 / probe.gops : 0;
 }
 
@@ -153,7 +168,8 @@ std::int64_t needed_context(const std::vector<BenchTest>& tests) {
 
 BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& options) {
   if (needed_context({test}) > decoder.context())
-    fail(ErrorCode::limit, "{} needs a context of {}, it is {}", test.name(), needed_context({test}), decoder.context());
+    fail(ErrorCode::limit, "{} needs a context of {}, it is {}", test.name(),
+         needed_context({test}), decoder.context());
   BenchResult result;
   result.test = test;
   Workers workers(decoder.threads());
@@ -163,7 +179,8 @@ BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& o
   stepper.fill_depth();
   if (options.warm_up) warm_up(stepper, test);
   std::vector<double> first;
-  for (std::int64_t r = 0; r < options.repetitions && !stepper.cancelled(); ++r) repeat(stepper, test, result, first);
+  for (std::int64_t r = 0; r < options.repetitions && !stepper.cancelled(); ++r)
+    repeat(stepper, test, result, first);
   const ProbeResult after = probe(workers);
   result.probe = {(before.gbps + after.gbps) / 2, (before.gops + after.gops) / 2};
   std::sort(result.step_ms.begin(), result.step_ms.end());

@@ -1,4 +1,5 @@
-// Speed of prompts and of decoding, measured as llama-bench does: whole steps, without tokeniser and sampler.
+// Speed of prompts and of decoding, measured as llama-bench does: whole steps, without tokeniser
+// and sampler.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace rlx {
 
-/// `prompt` tokens at once, then `generated` one by one, behind `depth` tokens that the cache already holds.
+/// `prompt` tokens at once, then `generated` one by one, behind `depth` tokens that the cache
+/// already holds.
 struct BenchTest {
   std::int64_t prompt = 0, generated = 0, depth = 0;
   std::int64_t sequences = 1;  ///< that generate together
@@ -20,11 +22,13 @@ struct BenchTest {
 
 struct BenchResult {
   BenchTest test;
-  std::vector<double> seconds;     ///< of each repetition
-  std::vector<double> step_ms;     ///< of every decode step, sorted; of every prompt when nothing is generated
-  double first_token_ms = 0;       ///< median time until the first logits; of one step without a prompt
-  ProbeResult probe;               ///< mean of the probes before and after
-  double bytes = 0, operations = 0;  ///< that one repetition reads from the weights and the cache, and computes in products
+  std::vector<double> seconds;  ///< of each repetition
+  std::vector<double>
+      step_ms;  ///< of every decode step, sorted; of every prompt when nothing is generated
+  double first_token_ms = 0;  ///< median time until the first logits; of one step without a prompt
+  ProbeResult probe;          ///< mean of the probes before and after
+  double bytes = 0, operations = 0;  ///< that one repetition reads from the weights and the cache,
+                                     ///< and computes in products
 
   double tokens_per_second(std::size_t repetition) const;
   double mean_tps() const;
@@ -32,7 +36,8 @@ struct BenchResult {
   double median_tps() const;
   double median_ms() const;  ///< of step_ms
   double p95_ms() const;
-  /// How much of the machine's measured rate was used: of memory reads where tokens are generated, of int8 products for prompts.
+  /// How much of the machine's measured rate was used: of memory reads where tokens are generated,
+  /// of int8 products for prompts.
   double share() const;
 };
 

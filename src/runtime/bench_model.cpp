@@ -33,9 +33,11 @@ struct Scale {
   float value;
 };
 constexpr Scale kScales[] = {
-    {DType::q4_0, 0, 4e-3f},   {DType::q4_1, 0, 4e-3f}, {DType::q4_1, 2, -3e-2f}, {DType::q5_0, 0, 2e-3f},   {DType::q5_1, 0, 2e-3f},
-    {DType::q5_1, 2, -3e-2f},  {DType::q8_0, 0, 2.5e-4f}, {DType::q2_K, 80, 2e-3f}, {DType::q2_K, 82, 3e-3f}, {DType::q3_K, 108, 4e-4f},
-    {DType::q4_K, 0, 8e-5f},   {DType::q4_K, 2, 6e-4f}, {DType::q5_K, 0, 4e-5f},  {DType::q5_K, 2, 6e-4f},   {DType::q6_K, 208, 1e-5f},
+    {DType::q4_0, 0, 4e-3f},     {DType::q4_1, 0, 4e-3f},  {DType::q4_1, 2, -3e-2f},
+    {DType::q5_0, 0, 2e-3f},     {DType::q5_1, 0, 2e-3f},  {DType::q5_1, 2, -3e-2f},
+    {DType::q8_0, 0, 2.5e-4f},   {DType::q2_K, 80, 2e-3f}, {DType::q2_K, 82, 3e-3f},
+    {DType::q3_K, 108, 4e-4f},   {DType::q4_K, 0, 8e-5f},  {DType::q4_K, 2, 6e-4f},
+    {DType::q5_K, 0, 4e-5f},     {DType::q5_K, 2, 6e-4f},  {DType::q6_K, 208, 1e-5f},
     {DType::iq4_nl, 0, 2.5e-4f},
 };
 
@@ -43,11 +45,18 @@ constexpr Scale kScales[] = {
 DType type_for(DType wanted, std::int64_t row) {
   if (row % info(wanted).block_elements == 0) return wanted;
   switch (wanted) {
-    case DType::q2_K: case DType::q3_K: return DType::iq4_nl;
-    case DType::q4_K: return DType::q5_0;
-    case DType::q5_K: return DType::q5_1;
-    case DType::q6_K: return DType::q8_0;
-    default: fail(ErrorCode::unsupported, "--type {}: a row of {} values is no multiple of {}", name(wanted), row, info(wanted).block_elements);
+    case DType::q2_K:
+    case DType::q3_K:
+      return DType::iq4_nl;
+    case DType::q4_K:
+      return DType::q5_0;
+    case DType::q5_K:
+      return DType::q5_1;
+    case DType::q6_K:
+      return DType::q8_0;
+    default:
+      fail(ErrorCode::unsupported, "--type {}: a row of {} values is no multiple of {}",
+           name(wanted), row, info(wanted).block_elements);
   }
 }
 
@@ -70,7 +79,8 @@ void fill_floats(std::span<std::byte> out, DType type, Random& random) {
   const std::size_t size = static_cast<std::size_t>(info(type).block_bytes);
   for (std::size_t at = 0; at + size <= out.size(); at += size) {
     const std::uint64_t r = random.next();
-    const float value = (static_cast<float>(r >> 40) / (1 << 24) * 0.022f + 0.008f) * ((r & 1) != 0 ? -1.0f : 1.0f);
+    const float value =
+        (static_cast<float>(r >> 40) / (1 << 24) * 0.022f + 0.008f) * ((r & 1) != 0 ? -1.0f : 1.0f);
     if (type == DType::f32) {
       std::memcpy(out.data() + at, &value, 4);
     } else {
@@ -89,7 +99,8 @@ void fill_blocks(std::span<std::byte> out, DType type, Random& random) {
   for (const Scale& s : kScales) {
     if (s.type != type) continue;
     const std::uint16_t bits = f32_to_f16(s.value);
-    for (std::size_t at = 0; at + block <= out.size(); at += block) std::memcpy(out.data() + at + s.at, &bits, 2);
+    for (std::size_t at = 0; at + block <= out.size(); at += block)
+      std::memcpy(out.data() + at + s.at, &bits, 2);
   }
 }
 
@@ -97,12 +108,14 @@ void fill_blocks(std::span<std::byte> out, DType type, Random& random) {
 struct OwnedFile {
   std::vector<std::byte> bytes;
   GgufFile file;
-  OwnedFile(std::vector<std::byte> b, const std::string& name) : bytes(std::move(b)), file(GgufFile::from_bytes(bytes, name)) {}
+  OwnedFile(std::vector<std::byte> b, const std::string& name)
+      : bytes(std::move(b)), file(GgufFile::from_bytes(bytes, name)) {}
 };
 
 class ModelWriter {
  public:
-  ModelWriter(const RandomShape& shape, DType type, std::int64_t layers) : s_(shape), type_(type), layers_(layers) {}
+  ModelWriter(const RandomShape& shape, DType type, std::int64_t layers)
+      : s_(shape), type_(type), layers_(layers) {}
 
   std::vector<std::byte> write() {
     metadata();
@@ -116,7 +129,9 @@ class ModelWriter {
  private:
   void metadata() {
     const std::string prefix = std::string(s_.architecture) + ".";
-    const auto count = [&](std::string_view key, std::int64_t n) { writer_.put_int(prefix + std::string(key), GgufType::u32, n); };
+    const auto count = [&](std::string_view key, std::int64_t n) {
+      writer_.put_int(prefix + std::string(key), GgufType::u32, n);
+    };
     writer_.put_string("general.architecture", s_.architecture);
     writer_.put_string("general.name", fmt::format("random {} {}", s_.name, name(type_)));
     count("context_length", 32768);
@@ -158,12 +173,15 @@ class ModelWriter {
   void matrix(const std::string& tensor, std::int64_t rows, std::int64_t columns) {
     const DType type = type_for(type_, columns);
     std::vector<std::byte> data(static_cast<std::size_t>(rows * row_bytes(type, columns)));
-    if (is_quantized(type)) fill_blocks(data, type, random_);
-    else fill_floats(data, type, random_);
+    if (is_quantized(type))
+      fill_blocks(data, type, random_);
+    else
+      fill_floats(data, type, random_);
     add(tensor, type, {rows, columns}, std::move(data));
   }
 
-  void add(const std::string& tensor, DType type, std::vector<std::int64_t> shape, std::vector<std::byte> data) {
+  void add(const std::string& tensor, DType type, std::vector<std::int64_t> shape,
+           std::vector<std::byte> data) {
     kept_.push_back(std::move(data));
     writer_.add_tensor(tensor, type, shape, kept_.back());
   }
@@ -178,12 +196,17 @@ class ModelWriter {
 
 // Twice: the tensors and the file made of them exist together.
 void check_memory(const RandomShape& s, DType type, std::int64_t layers) {
-  const double per_layer = static_cast<double>(s.hidden) * static_cast<double>(2 * (s.heads + s.kv_heads) * s.head_dim + 3 * s.inner);
-  const double values = per_layer * static_cast<double>(layers) + static_cast<double>(s.vocab * s.hidden * (s.tied ? 1 : 2));
-  const double need = 2 * values * info(type).block_bytes / info(type).block_elements, free = static_cast<double>(memory_info().available);
+  const double per_layer =
+      static_cast<double>(s.hidden) *
+      static_cast<double>(2 * (s.heads + s.kv_heads) * s.head_dim + 3 * s.inner);
+  const double values = per_layer * static_cast<double>(layers) +
+                        static_cast<double>(s.vocab * s.hidden * (s.tied ? 1 : 2));
+  const double need = 2 * values * info(type).block_bytes / info(type).block_elements,
+               free = static_cast<double>(memory_info().available);
   if (free > 0 && need > free)
-    fail(ErrorCode::memory, "not enough memory: making {} of {} needs {:.0f} MiB, {:.0f} MiB are available", s.name, name(type),
-         need / (1 << 20), free / (1 << 20));
+    fail(ErrorCode::memory,
+         "not enough memory: making {} of {} needs {:.0f} MiB, {:.0f} MiB are available", s.name,
+         name(type), need / (1 << 20), free / (1 << 20));
 }
 
 const RandomShape& find_shape(std::string_view wanted) {
@@ -206,11 +229,17 @@ std::vector<std::string_view> random_model_names() {
 LoadedModel random_model(std::string_view wanted, std::string_view type, std::int64_t layers) {
   const RandomShape& shape = find_shape(wanted);
   const std::optional<DType> dtype = dtype_from_name(type);
-  const bool usable = dtype && (is_quantized(*dtype) ? *dtype != DType::xq8 : is_float(*dtype) && *dtype != DType::f64);
-  if (!usable) fail(ErrorCode::unsupported, "--type: expected a type of matrices (f32, f16, bf16, q4_0, q8_0, q4_K, ...), found \"{}\"", type);
+  const bool usable = dtype && (is_quantized(*dtype) ? *dtype != DType::xq8
+                                                     : is_float(*dtype) && *dtype != DType::f64);
+  if (!usable)
+    fail(
+        ErrorCode::unsupported,
+        "--type: expected a type of matrices (f32, f16, bf16, q4_0, q8_0, q4_K, ...), found \"{}\"",
+        type);
   const std::int64_t count = layers > 0 ? layers : shape.layers;
   check_memory(shape, *dtype, count);
-  const auto owned = std::make_shared<OwnedFile>(ModelWriter(shape, *dtype, count).write(), fmt::format("random {}", shape.name));
+  const auto owned = std::make_shared<OwnedFile>(ModelWriter(shape, *dtype, count).write(),
+                                                 fmt::format("random {}", shape.name));
   return load_model(std::shared_ptr<const GgufFile>(owned, &owned->file), true);
 }
 

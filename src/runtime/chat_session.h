@@ -21,14 +21,16 @@ class ChatSession {
   void set_system(std::string text);
   void clear();
 
-  /// One turn: the user's text, then the model's answer, given to `on_text` as it becomes certain. A turn that fails (the prompt
-  /// passes the context, a template that raises) leaves the history as it was.
+  /// One turn: the user's text, then the model's answer, given to `on_text` as it becomes certain.
+  /// A turn that fails (the prompt passes the context, a template that raises) leaves the history
+  /// as it was.
   GenerateResult ask(std::string_view user, const std::function<void(std::string_view)>& on_text);
 
   const Json& messages() const { return messages_; }
 
  private:
-  /// Tokens of the prompt that the cache holds already; the cache is cut to them. At least one token is left to step.
+  /// Tokens of the prompt that the cache holds already; the cache is cut to them. At least one
+  /// token is left to step.
   std::int64_t reuse(const std::vector<std::int32_t>& prompt);
 
   TextModel& model_;
@@ -39,9 +41,11 @@ class ChatSession {
   std::vector<std::int32_t> cached_;  ///< tokens that the cache holds, in order
 };
 
-/// Generates and hands out text instead of tokens. The decoder of the text has read the prompt first, so that the text continues it:
-/// a first word keeps its space, and a character that the prompt began is completed.
-GenerateResult generate_text(TextModel& model, std::span<const std::int32_t> prompt, std::int64_t cached, Sampler& sampler,
-                             const GenerateOptions& options, const std::function<void(std::string_view)>& on_text);
+/// Generates and hands out text instead of tokens. The decoder of the text has read the prompt
+/// first, so that the text continues it: a first word keeps its space, and a character that the
+/// prompt began is completed.
+GenerateResult generate_text(TextModel& model, std::span<const std::int32_t> prompt,
+                             std::int64_t cached, Sampler& sampler, const GenerateOptions& options,
+                             const std::function<void(std::string_view)>& on_text);
 
 }  // namespace rlx

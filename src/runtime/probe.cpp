@@ -26,14 +26,21 @@ struct Loops {
 
 Loops loops_of(Isa isa) {
 #if defined(__x86_64__)
-  if (isa >= Isa::avx512) return {probe_loops::avx512::read, probe_loops::avx512::multiply, probe_loops::avx512::operations_per_round};
-  if (isa >= Isa::avx2) return {probe_loops::avx2::read, probe_loops::avx2::multiply, probe_loops::avx2::operations_per_round};
+  if (isa >= Isa::avx512)
+    return {probe_loops::avx512::read, probe_loops::avx512::multiply,
+            probe_loops::avx512::operations_per_round};
+  if (isa >= Isa::avx2)
+    return {probe_loops::avx2::read, probe_loops::avx2::multiply,
+            probe_loops::avx2::operations_per_round};
 #endif
   static_cast<void>(isa);
-  return {probe_loops::baseline::read, probe_loops::baseline::multiply, probe_loops::baseline::operations_per_round};
+  return {probe_loops::baseline::read, probe_loops::baseline::multiply,
+          probe_loops::baseline::operations_per_round};
 }
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // What one call returns is of no interest, but the compiler must not know that.
 void keep(std::uint64_t value) { __asm__ volatile("" : : "r"(value)); }
@@ -43,18 +50,26 @@ void keep(std::uint64_t value) { __asm__ volatile("" : : "r"(value)); }
 ProbeResult probe(Workers& workers) {
   const Loops loops = loops_of(find_backend(Device::cpu()).isa());
   const auto free = static_cast<std::int64_t>(memory_info().available);
-  const std::int64_t threads = workers.threads(), share = std::max<std::int64_t>(std::min(kBuffer, free / 4) / threads / 4096 * 4096, 4096);
+  const std::int64_t threads = workers.threads(),
+                     share = std::max<std::int64_t>(
+                         std::min(kBuffer, free / 4) / threads / 4096 * 4096, 4096);
   const Arena buffer(share * threads, "the probe's buffer");
   // Every thread touches its own part: pages of zeros would all be one page.
-  workers.run([&](int t) noexcept { std::memset(buffer.data() + t * share, t + 1, static_cast<std::size_t>(share)); });
+  workers.run([&](int t) noexcept {
+    std::memset(buffer.data() + t * share, t + 1, static_cast<std::size_t>(share));
+  });
   ProbeResult best;
   for (int pass = 0; pass < kPasses; ++pass) {
     Clock::time_point start = Clock::now();
-    workers.run([&](int t) noexcept { keep(loops.read(buffer.data() + t * share, static_cast<std::size_t>(share))); });
-    best.gbps = std::max(best.gbps, static_cast<double>(share * threads) / seconds_since(start) / 1e9);
+    workers.run([&](int t) noexcept {
+      keep(loops.read(buffer.data() + t * share, static_cast<std::size_t>(share)));
+    });
+    best.gbps =
+        std::max(best.gbps, static_cast<double>(share * threads) / seconds_since(start) / 1e9);
     start = Clock::now();
     workers.run([&](int) noexcept { keep(static_cast<std::uint64_t>(loops.multiply(kRounds))); });
-    best.gops = std::max(best.gops, static_cast<double>(kRounds * loops.operations * threads) / seconds_since(start) / 1e9);
+    best.gops = std::max(best.gops, static_cast<double>(kRounds * loops.operations * threads) /
+                                        seconds_since(start) / 1e9);
   }
   return best;
 }

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#define RLX_PROBE_LEVEL(level)                                                              \
-  namespace rlx::probe_loops::level {                                                       \
-  std::uint64_t read(const std::byte* data, std::size_t bytes) noexcept;                    \
-  std::int64_t multiply(std::int64_t rounds) noexcept;                                      \
-  extern const std::int64_t operations_per_round;                                           \
+#define RLX_PROBE_LEVEL(level)                                           \
+  namespace rlx::probe_loops::level {                                    \
+  std::uint64_t read(const std::byte* data, std::size_t bytes) noexcept; \
+  std::int64_t multiply(std::int64_t rounds) noexcept;                   \
+  extern const std::int64_t operations_per_round;                        \
   }
 RLX_PROBE_LEVEL(baseline)
 RLX_PROBE_LEVEL(avx2)

@@ -1,5 +1,6 @@
-// Loops that do nothing but read, or nothing but multiply, as wide as the level allows. The highest level adds nothing over avx512
-// here. Vectors of the compiler's own kind: the same text for every width.
+// Loops that do nothing but read, or nothing but multiply, as wide as the level allows. The highest
+// level adds nothing over avx512 here. Vectors of the compiler's own kind: the same text for every
+// width.
 #include "runtime/probe_loops.h"
 
 #if !defined(RLX_ISA_avx512_bf16)
@@ -30,7 +31,8 @@ std::uint64_t read(const std::byte* data, std::size_t bytes) noexcept {
   const std::size_t part = bytes / 4 / (4 * kBytes) * (4 * kBytes);
   Vector sum[4] = {};
   for (std::size_t at = 0; at < part; at += kBytes)
-    for (std::size_t s = 0; s < 4; ++s) sum[s] ^= *reinterpret_cast<const Vector*>(data + s * part + at);
+    for (std::size_t s = 0; s < 4; ++s)
+      sum[s] ^= *reinterpret_cast<const Vector*>(data + s * part + at);
   const Vector all = sum[0] ^ sum[1] ^ sum[2] ^ sum[3];
   std::uint64_t out = 0;
   for (std::size_t i = 0; i < kBytes / 8; ++i) out ^= all[i];

@@ -15,7 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 LoadedModel load(const fs::path& path, const DecoderOptions& options) {
@@ -27,11 +29,14 @@ LoadedModel load(const fs::path& path, const DecoderOptions& options) {
 Tokenizer tokenizer_of(const LoadedModel& model) {
   if (model.gguf) return Tokenizer::from_gguf(*model.gguf);
   if (model.tokenizer_json.empty())
-    fail(ErrorCode::io, "{}: expected tokenizer.json beside config.json, found none", model.path.string());
+    fail(ErrorCode::io, "{}: expected tokenizer.json beside config.json, found none",
+         model.path.string());
   return Tokenizer::from_json_file(model.tokenizer_json);
 }
 
-std::string token_text(const Tokenizer& t, std::optional<std::int32_t> id) { return id ? t.token_bytes(*id) : std::string(); }
+std::string token_text(const Tokenizer& t, std::optional<std::int32_t> id) {
+  return id ? t.token_bytes(*id) : std::string();
+}
 
 // Template text may hold special tokens, what users wrote may not.
 std::vector<Tokenizer::Piece> pieces_of(const RenderResult& render) {
@@ -64,7 +69,8 @@ Tokenizer load_tokenizer(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     if (!fs::is_regular_file(path / "tokenizer.json", ignored))
-      fail(ErrorCode::io, "{}: expected a folder with tokenizer.json, found none in it", path.string());
+      fail(ErrorCode::io, "{}: expected a folder with tokenizer.json, found none in it",
+           path.string());
     return Tokenizer::from_json_file(path / "tokenizer.json");
   }
   if (is_gguf(path) || path.extension() == ".gguf") return Tokenizer::from_gguf(GgufFile(path));
@@ -72,31 +78,38 @@ Tokenizer load_tokenizer(const fs::path& path) {
 }
 
 // Members are made in order: the clock starts before the file is read.
-TextModel::TextModel(const fs::path& path, const DecoderOptions& options) : TextModel(Start{now_ns(), load(path, options)}, options) {}
+TextModel::TextModel(const fs::path& path, const DecoderOptions& options)
+    : TextModel(Start{now_ns(), load(path, options)}, options) {}
 
-TextModel::TextModel(Start start, const DecoderOptions& options) : tokenizer_(tokenizer_of(start.model)) {
+TextModel::TextModel(Start start, const DecoderOptions& options)
+    : tokenizer_(tokenizer_of(start.model)) {
   LoadedModel& model = start.model;
   for (const std::int32_t id : model.hints.eos) ends_.push_back(id);
   for (const std::optional<std::int32_t> id : {tokenizer_.eos(), tokenizer_.eot()})
     if (id && std::find(ends_.begin(), ends_.end(), *id) == ends_.end()) ends_.push_back(*id);
   if (!model.chat_template.empty())
-    chat_.emplace(model.chat_template, token_text(tokenizer_, tokenizer_.bos()), token_text(tokenizer_, tokenizer_.eos()));
+    chat_.emplace(model.chat_template, token_text(tokenizer_, tokenizer_.bos()),
+                  token_text(tokenizer_, tokenizer_.eos()));
   decoder_ = std::make_unique<Decoder>(std::move(model), options);
   load_ms_ = static_cast<double>(now_ns() - start.ns) / 1e6;
 }
 
 const ChatTemplate& TextModel::chat() const {
   if (!chat_)
-    fail(ErrorCode::unsupported, "{}: the model has no chat template: `rlx run` completes plain text", decoder_->model().path.string());
+    fail(ErrorCode::unsupported,
+         "{}: the model has no chat template: `rlx run` completes plain text",
+         decoder_->model().path.string());
   return *chat_;
 }
 
-std::vector<std::int32_t> TextModel::chat_prompt(const Json& messages, const Json& tools, const Json& arguments) const {
+std::vector<std::int32_t> TextModel::chat_prompt(const Json& messages, const Json& tools,
+                                                 const Json& arguments) const {
   const RenderResult render = chat().render(messages, tools, arguments);
   const std::vector<Tokenizer::Piece> pieces = pieces_of(render);
   std::vector<std::int32_t> ids = tokenizer_.encode_pieces(pieces, false);
   const std::optional<std::int32_t> bos = tokenizer_.bos();
-  if (bos && tokenizer_.adds_bos() && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
+  if (bos && tokenizer_.adds_bos() && (ids.empty() || ids.front() != *bos))
+    ids.insert(ids.begin(), *bos);
   return ids;
 }
 

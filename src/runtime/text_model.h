@@ -1,4 +1,5 @@
-// A decoder with its words: tokenizer, end tokens and chat template. What run, chat and the server start from.
+// A decoder with its words: tokenizer, end tokens and chat template. What run, chat and the server
+// start from.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,12 @@
 
 namespace rlx {
 
-/// The tokenizer of a GGUF file (a vocabulary alone, too), a model folder, or a tokenizer.json. Errors: io, format, unsupported.
+/// The tokenizer of a GGUF file (a vocabulary alone, too), a model folder, or a tokenizer.json.
+/// Errors: io, format, unsupported.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 
-/// Whether a path is meant as a GGUF file: a regular file that begins with its magic. False for what is not there.
+/// Whether a path is meant as a GGUF file: a regular file that begins with its magic. False for
+/// what is not there.
 bool is_gguf(const std::filesystem::path& path);
 
 class TextModel {
@@ -34,11 +37,15 @@ class TextModel {
   /// Error(unsupported) when the model has no chat template.
   const ChatTemplate& chat() const;
   bool has_chat() const { return chat_.has_value(); }
-  double load_ms() const { return load_ms_; }  ///< the whole load: file, compiler, packing, tokenizer
+  double load_ms() const {
+    return load_ms_;
+  }  ///< the whole load: file, compiler, packing, tokenizer
 
-  /// The prompt of a conversation. User text never becomes a special token; the beginning token stands there exactly once when the
-  /// tokenizer's rule adds one, whether the template writes it or not (faults.md, C08).
-  std::vector<std::int32_t> chat_prompt(const Json& messages, const Json& tools, const Json& arguments) const;
+  /// The prompt of a conversation. User text never becomes a special token; the beginning token
+  /// stands there exactly once when the tokenizer's rule adds one, whether the template writes it
+  /// or not (faults.md, C08).
+  std::vector<std::int32_t> chat_prompt(const Json& messages, const Json& tools,
+                                        const Json& arguments) const;
 
  private:
   struct Start {

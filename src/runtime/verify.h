@@ -1,4 +1,5 @@
-// Comparison of a model with the results of a reference implementation (goldens of tiny models, and of real ones).
+// Comparison of a model with the results of a reference implementation (goldens of tiny models, and
+// of real ones).
 #pragma once
 
 #include <cstdint>
@@ -14,30 +15,33 @@ namespace rlx {
 /// What `rlx verify PATH` says of one model.
 struct GoldenResult {
   std::string name;
-  double diff = 0;            ///< largest |ours - theirs| / max(1, largest |theirs|) over all cases; finite
+  double diff = 0;  ///< largest |ours - theirs| / max(1, largest |theirs|) over all cases; finite
   double tolerance = 0;
   bool ok = false;
   std::int64_t native = 0, common = 0, reference = 0;  ///< nodes of the program by kind of kernel
-  std::string why;            ///< the first case that failed, or why the model could not be run; empty when ok
+  std::string
+      why;  ///< the first case that failed, or why the model could not be run; empty when ok
 };
 
 struct GoldenOptions {
-  DecoderOptions decoder;               ///< activations are set to float32
-  std::optional<double> tolerance;      ///< instead of that of cases.json
+  DecoderOptions decoder;           ///< activations are set to float32
+  std::optional<double> tolerance;  ///< instead of that of cases.json
 };
 
-/// Model folders with cases.json and cases.safetensors: the path itself, or the folders in it, sorted. Errors (io): there is none.
+/// Model folders with cases.json and cases.safetensors: the path itself, or the folders in it,
+/// sorted. Errors (io): there is none.
 std::vector<std::filesystem::path> golden_folders(const std::filesystem::path& path);
 
-/// Every X.input_ids of cases.safetensors with X.logits (whole, in chunks, and step by step) or X.output_ids (greedy, up to the first
-/// of X.margins below 1e-3). Errors: io, format, unsupported (a model that is no decoder), shape.
+/// Every X.input_ids of cases.safetensors with X.logits (whole, in chunks, and step by step) or
+/// X.output_ids (greedy, up to the first of X.margins below 1e-3). Errors: io, format, unsupported
+/// (a model that is no decoder), shape.
 GoldenResult verify_golden(const std::filesystem::path& folder, const GoldenOptions& options);
 
-/// Distance of next-token probabilities from a reference: KL(reference, ours) in nats over the reference's most likely tokens plus
-/// the rest as one.
+/// Distance of next-token probabilities from a reference: KL(reference, ours) in nats over the
+/// reference's most likely tokens plus the rest as one.
 struct TextDistance {
   double mean_kl = 0, max_kl = 0;
-  double top1 = 0;                           ///< share of positions where the most likely token is the same
+  double top1 = 0;  ///< share of positions where the most likely token is the same
 };
 struct ChatMatch {
   std::optional<std::int64_t> first_mismatch;  ///< generated token, from 0
@@ -48,8 +52,9 @@ struct ReferenceResult {
   std::vector<ChatMatch> chats;
 };
 
-/// A real model against text.K.{ids, top_ids, top_logprobs} and chat.K.{prompt, greedy, margins} of a safetensors file. End tokens do
-/// not end a chat. Errors: io, format, shape, device (logits that are not finite).
+/// A real model against text.K.{ids, top_ids, top_logprobs} and chat.K.{prompt, greedy, margins} of
+/// a safetensors file. End tokens do not end a chat. Errors: io, format, shape, device (logits that
+/// are not finite).
 ReferenceResult verify_reference(Decoder& decoder, const std::filesystem::path& reference);
 
 }  // namespace rlx

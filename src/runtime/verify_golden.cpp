@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kCloseMargin = 1e-3;  // below it the reference itself is a toss-up
-constexpr std::int64_t kPiece = 7;     // rows of a piece when a case runs in chunks: divides no tile
+constexpr std::int64_t kPiece = 7;  // rows of a piece when a case runs in chunks: divides no tile
 
 bool is_golden(const fs::path& folder) {
   std::error_code ignored;
@@ -37,7 +37,8 @@ Cases read_cases(const fs::path& folder) {
     fail(ErrorCode::format, "{}: tolerance: expected a number, found {}", path.string(),
          tolerance == json.end() ? "nothing" : tolerance->type_name());
   const auto kind = json.find("kind");
-  return {tolerance->get<double>(), kind != json.end() && kind->is_string() ? kind->get<std::string>() : "decoder"};
+  return {tolerance->get<double>(),
+          kind != json.end() && kind->is_string() ? kind->get<std::string>() : "decoder"};
 }
 
 /// Runs the cases of one folder on one decoder and keeps the worst.
@@ -49,10 +50,13 @@ class Checker {
   void check(const std::string& stem) {
     const std::vector<std::int64_t> shape = tensors_.find(stem + ".input_ids", 2).shape;
     const std::vector<std::int32_t> ids = tensors_.ids(stem + ".input_ids", 2);
-    if (shape[1] < 1) fail(ErrorCode::format, "{}: {}.input_ids: expected at least one token", tensors_.path(), stem);
+    if (shape[1] < 1)
+      fail(ErrorCode::format, "{}: {}.input_ids: expected at least one token", tensors_.path(),
+           stem);
     const auto row = static_cast<std::size_t>(shape[1]);
     for (std::int64_t b = 0; b < shape[0]; ++b) {
-      const auto tokens = std::span<const std::int32_t>(ids).subspan(static_cast<std::size_t>(b) * row, row);
+      const auto tokens =
+          std::span<const std::int32_t>(ids).subspan(static_cast<std::size_t>(b) * row, row);
       if (tensors_.has(stem + ".logits")) logits(stem, tokens, b);
       if (tensors_.has(stem + ".output_ids")) greedy(stem, tokens, b);
     }
@@ -61,17 +65,21 @@ class Checker {
  private:
   void logits(const std::string& stem, std::span<const std::int32_t> tokens, std::int64_t b) {
     const std::vector<std::int64_t>& shape = tensors_.find(stem + ".logits", 3).shape;
-    const std::int64_t vocab = decoder_.info().vocab, rows = static_cast<std::int64_t>(tokens.size());
+    const std::int64_t vocab = decoder_.info().vocab,
+                       rows = static_cast<std::int64_t>(tokens.size());
     if (b >= shape[0] || shape[1] != rows || shape[2] != vocab)
-      fail(ErrorCode::shape, "{}: {}.logits: expected [{}, {}, {}], found [{}, {}, {}]", tensors_.path(), stem, b + 1, rows, vocab,
-           shape[0], shape[1], shape[2]);
+      fail(ErrorCode::shape, "{}: {}.logits: expected [{}, {}, {}], found [{}, {}, {}]",
+           tensors_.path(), stem, b + 1, rows, vocab, shape[0], shape[1], shape[2]);
     const std::vector<float> all = tensors_.floats(stem + ".logits", 3);
     const auto size = static_cast<std::size_t>(rows * vocab);
-    const auto expected = std::span<const float>(all).subspan(static_cast<std::size_t>(b) * size, size);
-    for (const std::int64_t piece : {rows, kPiece, std::int64_t{1}}) compare(stem, tokens, expected, piece);
+    const auto expected =
+        std::span<const float>(all).subspan(static_cast<std::size_t>(b) * size, size);
+    for (const std::int64_t piece : {rows, kPiece, std::int64_t{1}})
+      compare(stem, tokens, expected, piece);
   }
 
-  void compare(const std::string& stem, std::span<const std::int32_t> tokens, std::span<const float> expected, std::int64_t piece) {
+  void compare(const std::string& stem, std::span<const std::int32_t> tokens,
+               std::span<const float> expected, std::int64_t piece) {
     decoder_.truncate(0);
     float scale = 1;
     for (const float v : expected) scale = std::max(scale, std::abs(v));
@@ -81,9 +89,11 @@ class Checker {
       for (const float v : decoder_.step(tokens.subspan(done, n), Decoder::Want::all)) {
         const double diff = std::abs(static_cast<double>(v) - expected[at++]) / scale;
         // A NaN differs from everything, and the report must hold finite numbers.
-        if (!(diff <= std::numeric_limits<float>::max())) return fault(stem, "logits that are not finite");
+        if (!(diff <= std::numeric_limits<float>::max()))
+          return fault(stem, "logits that are not finite");
         result_.diff = std::max(result_.diff, diff);
-        if (diff > result_.tolerance) note(fmt::format("{} in pieces of {}: {:.3g}", stem, piece, diff));
+        if (diff > result_.tolerance)
+          note(fmt::format("{} in pieces of {}: {:.3g}", stem, piece, diff));
       }
     }
     RLX_CHECK(at == expected.size());
@@ -96,8 +106,9 @@ class Checker {
     const auto from = static_cast<std::size_t>(b * length) + prompt.size();
     const std::size_t count = margins.size();
     if (static_cast<std::size_t>(length) != prompt.size() + count || from + count > outputs.size())
-      fail(ErrorCode::shape, "{}: {}.output_ids: expected {} prompt and {} generated tokens, found {}", tensors_.path(), stem,
-           prompt.size(), count, length);
+      fail(ErrorCode::shape,
+           "{}: {}.output_ids: expected {} prompt and {} generated tokens, found {}",
+           tensors_.path(), stem, prompt.size(), count, length);
     decoder_.truncate(0);
     SamplerOptions sampling;
     sampling.temperature = 0;
@@ -109,7 +120,8 @@ class Checker {
     for (std::size_t i = 0; i < count && margins[i] >= kCloseMargin; ++i)
       if (i >= got.ids.size() || got.ids[i] != outputs[from + i])
         return fault(stem, fmt::format("token {}: expected {}, found {}", i, outputs[from + i],
-                                       i < got.ids.size() ? std::to_string(got.ids[i]) : "the end of the context"));
+                                       i < got.ids.size() ? std::to_string(got.ids[i])
+                                                          : "the end of the context"));
   }
 
   void fault(const std::string& stem, const std::string& what) {
@@ -140,13 +152,16 @@ void count_kernels(const DispatchReport& report, GoldenResult& result) {
 
 std::vector<fs::path> golden_folders(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) fail(ErrorCode::io, "{}: expected a folder with cases.json, found no folder", path.string());
+  if (!fs::is_directory(path, error))
+    fail(ErrorCode::io, "{}: expected a folder with cases.json, found no folder", path.string());
   if (is_golden(path)) return {path};
   std::vector<fs::path> folders;
   for (const fs::directory_entry& e : fs::directory_iterator(path, error))
     if (is_golden(e.path())) folders.push_back(e.path());
   if (error) fail(ErrorCode::io, "{}: cannot be read: {}", path.string(), error.message());
-  if (folders.empty()) fail(ErrorCode::io, "{}: expected cases.json in it or in folders of it, found none", path.string());
+  if (folders.empty())
+    fail(ErrorCode::io, "{}: expected cases.json in it or in folders of it, found none",
+         path.string());
   std::sort(folders.begin(), folders.end());
   return folders;
 }
@@ -157,7 +172,8 @@ GoldenResult verify_golden(const fs::path& folder, const GoldenOptions& options)
   result.name = (folder.filename().empty() ? folder.parent_path() : folder).filename().string();
   result.tolerance = options.tolerance.value_or(cases.tolerance);
   if (cases.kind != "decoder")
-    fail(ErrorCode::unsupported, "{}: kind \"{}\": only decoders are supported yet", (folder / "cases.json").string(), cases.kind);
+    fail(ErrorCode::unsupported, "{}: kind \"{}\": only decoders are supported yet",
+         (folder / "cases.json").string(), cases.kind);
   DecoderOptions decoder_options = options.decoder;
   decoder_options.compile.precision = Precision{Activations::f32, std::nullopt};
   Decoder decoder(load_model(folder), decoder_options);
@@ -165,13 +181,16 @@ GoldenResult verify_golden(const fs::path& folder, const GoldenOptions& options)
 
   const ReferenceTensors tensors(folder / "cases.safetensors");
   const std::vector<std::string> stems = tensors.stems(".input_ids");
-  if (stems.empty()) fail(ErrorCode::format, "{}: expected tensors NAME.input_ids, found none", tensors.path());
+  if (stems.empty())
+    fail(ErrorCode::format, "{}: expected tensors NAME.input_ids, found none", tensors.path());
   Checker checker(decoder, tensors, result);
   for (const std::string& stem : stems) checker.check(stem);
   const bool fast_backend = decoder.options().device != Device::reference();
   if (fast_backend && result.reference > 0 && result.why.empty())
-    result.why = fmt::format("{} nodes have no kernel on {}", result.reference, decoder.options().device.text());
-  result.ok = !checker.failed() && result.diff <= result.tolerance && !(fast_backend && result.reference > 0);
+    result.why = fmt::format("{} nodes have no kernel on {}", result.reference,
+                             decoder.options().device.text());
+  result.ok = !checker.failed() && result.diff <= result.tolerance &&
+              !(fast_backend && result.reference > 0);
   return result;
 }
 

@@ -27,17 +27,22 @@ struct Flags {
 
 /// -pg takes pairs "512,128", so its comma list comes in twos.
 std::vector<BenchTest> pair_tests(const Flags& f) {
-  if (f.pair_values.size() % 2 != 0) fail(ErrorCode::usage, "-pg: expected pairs PROMPT,TOKENS, found {} values", f.pair_values.size());
+  if (f.pair_values.size() % 2 != 0)
+    fail(ErrorCode::usage, "-pg: expected pairs PROMPT,TOKENS, found {} values",
+         f.pair_values.size());
   std::vector<BenchTest> tests;
   for (std::size_t i = 0; i < f.pair_values.size(); i += 2) {
-    const std::int64_t p = parse_integer("-pg", f.pair_values[i], {1, kTokens.most}), n = parse_integer("-pg", f.pair_values[i + 1], {1, kTokens.most});
+    const std::int64_t p = parse_integer("-pg", f.pair_values[i], {1, kTokens.most}),
+                       n = parse_integer("-pg", f.pair_values[i + 1], {1, kTokens.most});
     tests.push_back({p, n, 0, 1});
   }
   return tests;
 }
 
-std::vector<std::int64_t> values(std::string_view flag, const std::vector<std::string>& given, std::string_view otherwise) {
-  return bench_values(flag, given.empty() ? std::vector<std::string>{std::string(otherwise)} : given, kTokens);
+std::vector<std::int64_t> values(std::string_view flag, const std::vector<std::string>& given,
+                                 std::string_view otherwise) {
+  return bench_values(
+      flag, given.empty() ? std::vector<std::string>{std::string(otherwise)} : given, kTokens);
 }
 
 /// As llama-bench orders them: by depth, prompts, then generation, then both together.
@@ -46,7 +51,8 @@ std::vector<BenchTest> tests_of(const Flags& f) {
   const std::int64_t sequences = f.sequences.value_or(1);
   std::vector<BenchTest> tests;
   for (const std::int64_t depth : values("-d", f.depths, "0")) {
-    for (const std::int64_t p : values("-p", f.prompts, only_pairs || sequences > 1 ? "0" : kDefaultPrompt))
+    for (const std::int64_t p :
+         values("-p", f.prompts, only_pairs || sequences > 1 ? "0" : kDefaultPrompt))
       if (p > 0) tests.push_back({p, 0, depth, 1});
     for (const std::int64_t n : values("-n", f.tokens, only_pairs ? "0" : kDefaultTokens))
       if (n > 0) tests.push_back({0, n, depth, sequences});
@@ -77,7 +83,8 @@ std::vector<Source> sources(const Flags& f) {
   std::vector<Source> all;
   for (const std::string& m : f.models) all.push_back({m, false});
   for (const std::string& r : f.random) all.push_back({r, true});
-  if (all.empty()) fail(ErrorCode::usage, "rlx bench: expected -m MODEL or --random NAME; see `rlx bench --help`");
+  if (all.empty())
+    fail(ErrorCode::usage, "rlx bench: expected -m MODEL or --random NAME; see `rlx bench --help`");
   if (f.type && f.random.empty()) fail(ErrorCode::usage, "--type is for --random");
   return all;
 }
@@ -109,7 +116,9 @@ class Bench {
     options.sequences = f_.sequences.value_or(1);
     BuildOptions build;
     build.context = options.context;
-    LoadedModel model = source.random ? random_model(source.name, f_.type.value_or("q8_0"), f_.layers.value_or(0)) : load_model(source.name, build);
+    LoadedModel model =
+        source.random ? random_model(source.name, f_.type.value_or("q8_0"), f_.layers.value_or(0))
+                      : load_model(source.name, build);
     Decoder decoder(std::move(model), options);
     BenchOptions bench_options;
     bench_options.repetitions = f_.repetitions.value_or(5);
@@ -120,7 +129,8 @@ class Bench {
       decoder.set_profile(f_.profile);
       BenchResult result = bench(decoder, test, bench_options);
       if (result.seconds.empty() || InterruptScope::interrupted()) return;
-      report_.add(decoder, result, f_.profile ? decoder.profile() : std::vector<Decoder::KernelTime>{});
+      report_.add(decoder, result,
+                  f_.profile ? decoder.profile() : std::vector<Decoder::KernelTime>{});
     }
   }
 
@@ -132,10 +142,12 @@ class Bench {
 Job declare(Arguments& a) {
   const auto f = std::make_shared<Flags>();
   a.texts("-m,--model", f->models, "GGUF files or model folders");
-  a.texts("--random", f->random, fmt::format("Models with random weights: {}", fmt::join(random_model_names(), ", ")));
+  a.texts("--random", f->random,
+          fmt::format("Models with random weights: {}", fmt::join(random_model_names(), ", ")));
   a.text("--type", f->type, "Type of the random weights [q8_0]");
   a.integer("--layers", f->layers, {1, 1024}, "Layers of the random models [their own]");
-  a.texts("-p,--n-prompt", f->prompts, "Prompt tokens: values, first-last+step or first-last*factor [512]");
+  a.texts("-p,--n-prompt", f->prompts,
+          "Prompt tokens: values, first-last+step or first-last*factor [512]");
   a.texts("-n,--n-gen", f->tokens, "Generated tokens [128]");
   a.texts("-pg", f->pair_values, "Prompt and generated tokens in one test, as 512,128");
   a.texts("-d,--n-depth", f->depths, "Tokens that the cache holds before [0]");
@@ -146,9 +158,12 @@ Job declare(Arguments& a) {
   a.text("-o,--output", f->output, "md, json, jsonl or csv [md]");
   a.flag("--profile", f->profile, "Time by kernel: in JSON as \"kernels\", else on stderr");
   a.flag("--no-warmup", f->no_warmup, "Leave the first, unmeasured run out");
-  a.text("--activations", f->session.activations, "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
+  a.text("--activations", f->session.activations,
+         "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
   a.text("--kv", f->session.kv, "Type of the KV cache: f32, f16, bf16 or q8 [by processor]");
-  a.flag("--fast", f->session.fast, "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors without AMX");
+  a.flag("--fast", f->session.fast,
+         "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors "
+         "without AMX");
   a.text("--device", f->session.device, "cpu or reference [cpu]");
   return [f] { return Bench(*f).run(); };
 }

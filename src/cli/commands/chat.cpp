@@ -26,15 +26,18 @@ struct Flags {
 /// The lines of a conversation: commands with a slash, everything else is said to the model.
 class Conversation {
  public:
-  Conversation(TextModel& model, ChatSession& session, bool stats) : model_(model), session_(session), stats_(stats) {}
+  Conversation(TextModel& model, ChatSession& session, bool stats)
+      : model_(model), session_(session), stats_(stats) {}
 
   int run() {
     terminal_ = isatty(STDIN_FILENO) != 0;
     if (terminal_) say("Type a message, /help for the commands, Ctrl+D to quit.");
     for (std::string line; prompt(), std::getline(std::cin, line);) {
       if (line == "/bye") return 0;
-      if (line.starts_with("/")) command(line);
-      else if (!line.empty()) try_answer(line);
+      if (line.starts_with("/"))
+        command(line);
+      else if (!line.empty())
+        try_answer(line);
     }
     if (terminal_) say("");
     return 0;
@@ -74,17 +77,22 @@ class Conversation {
   void command(const std::string& line) {
     constexpr std::string_view set_system = "/set system";
     if (line == "/help") {
-      say("/set system TEXT  sets the system message (no TEXT: none)\n/clear            forgets the conversation\n"
-          "/stats            speeds and memory of the last answer\n/bye              quits, as Ctrl+D does\nCtrl+C            stops an answer");
+      say("/set system TEXT  sets the system message (no TEXT: none)\n/clear            forgets "
+          "the conversation\n"
+          "/stats            speeds and memory of the last answer\n/bye              quits, as "
+          "Ctrl+D does\nCtrl+C            stops an answer");
     } else if (line == "/clear") {
       session_.clear();
     } else if (line == "/stats") {
       say(speed_text(model_, last_));
     } else if (line == set_system || line.starts_with(std::string(set_system) + " ")) {
-      session_.set_system(line.size() > set_system.size() ? line.substr(set_system.size() + 1) : "");
+      session_.set_system(line.size() > set_system.size() ? line.substr(set_system.size() + 1)
+                                                          : "");
     } else {
-      const std::string near = nearest(line.substr(0, line.find(' ')), {"/help", "/clear", "/stats", "/set", "/bye"});
-      say(fmt::format("unknown command {}{}", one_line(line), near.empty() ? "; /help lists them" : ", did you mean " + near + "?"));
+      const std::string near =
+          nearest(line.substr(0, line.find(' ')), {"/help", "/clear", "/stats", "/set", "/bye"});
+      say(fmt::format("unknown command {}{}", one_line(line),
+                      near.empty() ? "; /help lists them" : ", did you mean " + near + "?"));
     }
   }
 
@@ -95,12 +103,16 @@ class Conversation {
 };
 
 int run(const Flags& f) {
-  if (f.model_flag && !f.model.empty()) fail(ErrorCode::usage, "rlx chat: the model is given twice: \"{}\" and -m \"{}\"", f.model, *f.model_flag);
-  if (!f.model_flag && f.model.empty()) fail(ErrorCode::usage, "rlx chat: MODEL is missing; see `rlx chat --help`");
+  if (f.model_flag && !f.model.empty())
+    fail(ErrorCode::usage, "rlx chat: the model is given twice: \"{}\" and -m \"{}\"", f.model,
+         *f.model_flag);
+  if (!f.model_flag && f.model.empty())
+    fail(ErrorCode::usage, "rlx chat: MODEL is missing; see `rlx chat --help`");
   TextModel model(f.model_flag ? *f.model_flag : f.model, f.session.options());
   model.chat();  // a model without a template fails before anything is typed
   std::string origin;
-  const SamplerOptions sampling = resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin);
+  const SamplerOptions sampling =
+      resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin);
   say("sampling: " + origin);
   GenerateOptions options;
   options.max_tokens = f.sampling.tokens.value_or(-1);
@@ -117,7 +129,8 @@ Job declare(Arguments& a) {
   const auto f = std::make_shared<Flags>();
   a.positional("MODEL", f->model, "GGUF file or model folder", false);
   a.text("-m,--model", f->model_flag, "The same as MODEL");
-  a.text("-p,--prompt", f->prompt, "Ask this, print the answer and exit; without it a conversation begins");
+  a.text("-p,--prompt", f->prompt,
+         "Ask this, print the answer and exit; without it a conversation begins");
   a.text("--system", f->system, "System message");
   f->sampling.declare(a);
   a.flag("--stats", f->stats, "Print load time, speeds and memory on stderr after each answer");
@@ -127,10 +140,11 @@ Job declare(Arguments& a) {
 
 }  // namespace
 
-const Command kChat = {"chat", "Talk with a model through its chat template",
-                       "  rlx chat model.gguf -p \"Why is the sky blue?\"\n"
-                       "  rlx chat model.gguf                       (a conversation; /help lists its commands)\n"
-                       "  rlx chat model.gguf --system \"Answer in one sentence.\" --temp 0 --stats\n",
-                       declare};
+const Command kChat = {
+    "chat", "Talk with a model through its chat template",
+    "  rlx chat model.gguf -p \"Why is the sky blue?\"\n"
+    "  rlx chat model.gguf                       (a conversation; /help lists its commands)\n"
+    "  rlx chat model.gguf --system \"Answer in one sentence.\" --temp 0 --stats\n",
+    declare};
 
 }  // namespace rlx::cli

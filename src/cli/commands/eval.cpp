@@ -37,7 +37,9 @@ struct Flags {
   }
   std::int64_t size() const { return chunk.value_or(512); }
   void require(std::string_view command) const {
-    if (!model || !file) fail(ErrorCode::usage, "{}: expected -m MODEL and -f FILE; see `{} --help`", command, command);
+    if (!model || !file)
+      fail(ErrorCode::usage, "{}: expected -m MODEL and -f FILE; see `{} --help`", command,
+           command);
   }
 };
 
@@ -48,7 +50,10 @@ EvalOptions eval_options(const Flags& f, const Tokenizer& tokenizer, std::string
   o.cancelled = InterruptScope::interrupted;
   if (isatty(STDERR_FILENO) != 0)
     o.progress = [what](std::int64_t done, std::int64_t count, double mean) {
-      std::fputs(fmt::format("\rchunk {} of {}: {} {:.5f}{}", done, count, what, mean, done == count ? "\n" : "").c_str(), stderr);
+      std::fputs(fmt::format("\rchunk {} of {}: {} {:.5f}{}", done, count, what, mean,
+                             done == count ? "\n" : "")
+                     .c_str(),
+                 stderr);
     };
   return o;
 }
@@ -58,16 +63,21 @@ int ppl(const Flags& f) {
   const std::string text = read_file(*f.file);
   TextModel model(*f.model, f.options());
   const InterruptScope scope;
-  const Perplexity p = perplexity(model.decoder(), model.tokenizer().encode(text), eval_options(f, model.tokenizer(), "perplexity"));
+  const Perplexity p = perplexity(model.decoder(), model.tokenizer().encode(text),
+                                  eval_options(f, model.tokenizer(), "perplexity"));
   if (InterruptScope::interrupted()) return kExitInterrupted;
-  if (f.json) write_json({{"ppl", p.ppl}, {"stderr", p.stderr_}, {"tokens", p.tokens}});
-  else out().write(fmt::format("perplexity {:.4f} +/- {:.4f} over {} tokens\n", p.ppl, p.stderr_, p.tokens));
+  if (f.json)
+    write_json({{"ppl", p.ppl}, {"stderr", p.stderr_}, {"tokens", p.tokens}});
+  else
+    out().write(
+        fmt::format("perplexity {:.4f} +/- {:.4f} over {} tokens\n", p.ppl, p.stderr_, p.tokens));
   return 0;
 }
 
 int kld(const Flags& f) {
   f.require("rlx eval kld");
-  if (!f.base) fail(ErrorCode::usage, "rlx eval kld: --base MODEL is missing; see `rlx eval kld --help`");
+  if (!f.base)
+    fail(ErrorCode::usage, "rlx eval kld: --base MODEL is missing; see `rlx eval kld --help`");
   const std::string text = read_file(*f.file);
   TextModel model(*f.model, f.options());
   DecoderOptions exact = f.options();
@@ -76,11 +86,16 @@ int kld(const Flags& f) {
   build.context = exact.context;
   Decoder base(load_model(*f.base, build), exact);
   const InterruptScope scope;
-  const Distance d = distance(model.decoder(), base, model.tokenizer().encode(text), eval_options(f, model.tokenizer(), "mean KL"));
+  const Distance d = distance(model.decoder(), base, model.tokenizer().encode(text),
+                              eval_options(f, model.tokenizer(), "mean KL"));
   if (InterruptScope::interrupted()) return kExitInterrupted;
-  if (f.json) write_json({{"mean_kl", d.mean_kl}, {"max_kl", d.max_kl}, {"top1", d.top1}, {"tokens", d.tokens}});
-  else out().write(fmt::format("KL divergence: mean {:.6f}, largest {:.6f}; same best token {:.2f} % of {}\n", d.mean_kl, d.max_kl,
-                               100 * d.top1, d.tokens));
+  if (f.json)
+    write_json(
+        {{"mean_kl", d.mean_kl}, {"max_kl", d.max_kl}, {"top1", d.top1}, {"tokens", d.tokens}});
+  else
+    out().write(
+        fmt::format("KL divergence: mean {:.6f}, largest {:.6f}; same best token {:.2f} % of {}\n",
+                    d.mean_kl, d.max_kl, 100 * d.top1, d.tokens));
   return 0;
 }
 
@@ -101,7 +116,8 @@ Job declare_kld(Arguments& a) {
 
 const Command kEvalPpl = {"eval ppl", "Perplexity of a text, as llama-perplexity counts it",
                           "  rlx eval ppl -m model.gguf -f text.txt -c 512 --json\n", declare_ppl};
-const Command kEvalKld = {"eval kld", "Distance of a model's predictions from another's",
-                          "  rlx eval kld -m model-q4.gguf --base model-f16.gguf -f text.txt --json\n", declare_kld};
+const Command kEvalKld = {
+    "eval kld", "Distance of a model's predictions from another's",
+    "  rlx eval kld -m model-q4.gguf --base model-f16.gguf -f text.txt --json\n", declare_kld};
 
 }  // namespace rlx::cli

@@ -29,9 +29,12 @@ DimBinding parse_symbols(const std::string& text) {
   DimBinding binding;
   for (const std::string& part : split_list(text)) {
     const std::size_t equals = part.find('=');
-    if (equals == std::string::npos || equals == 0) fail(ErrorCode::usage, "--symbols: expected NAME=SIZE with commas between, found \"{}\"", part);
+    if (equals == std::string::npos || equals == 0)
+      fail(ErrorCode::usage, "--symbols: expected NAME=SIZE with commas between, found \"{}\"",
+           part);
     const std::string symbol = part.substr(0, equals);
-    const std::int64_t size = parse_integer("--symbols " + symbol, part.substr(equals + 1), {0, 1 << 24});
+    const std::int64_t size =
+        parse_integer("--symbols " + symbol, part.substr(equals + 1), {0, 1 << 24});
     try {
       binding.set(Symbol::named(symbol), size);
     } catch (const Error& e) {
@@ -43,11 +46,17 @@ DimBinding parse_symbols(const std::string& text) {
 
 void check(const Flags& f) {
   const std::string stage = f.stage.value_or("hir"), format = f.format.value_or("text");
-  if (stage != "hir" && stage != "mir" && stage != "lir") fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
-  if (format == "svg" || format == "html") fail(ErrorCode::usage, "--format {}: not available yet; expected text or json", format);
-  if (format != "text" && format != "json") fail(ErrorCode::usage, "--format: expected text or json, found \"{}\"", format);
-  if (f.dispatch && f.stage) fail(ErrorCode::usage, "rlx inspect: expected one of --stage and --dispatch, found both");
-  if (f.no_passes && stage != "mir") fail(ErrorCode::usage, "--no-passes is for --stage mir, found {}", f.stage ? "--stage " + stage : "no --stage");
+  if (stage != "hir" && stage != "mir" && stage != "lir")
+    fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
+  if (format == "svg" || format == "html")
+    fail(ErrorCode::usage, "--format {}: not available yet; expected text or json", format);
+  if (format != "text" && format != "json")
+    fail(ErrorCode::usage, "--format: expected text or json, found \"{}\"", format);
+  if (f.dispatch && f.stage)
+    fail(ErrorCode::usage, "rlx inspect: expected one of --stage and --dispatch, found both");
+  if (f.no_passes && stage != "mir")
+    fail(ErrorCode::usage, "--no-passes is for --stage mir, found {}",
+         f.stage ? "--stage " + stage : "no --stage");
   if (f.symbols && !f.stage) fail(ErrorCode::usage, "--symbols needs --stage");
 }
 
@@ -73,20 +82,22 @@ ordered_json summary(const LoadedModel& m) {
 std::string summary_text(const ordered_json& s) {
   std::string text;
   for (const auto& [key, value] : s.items()) {
-    const std::string shown = value.is_string() ? one_line(value.get<std::string>()) : one_line(json_text(value));
+    const std::string shown =
+        value.is_string() ? one_line(value.get<std::string>()) : one_line(json_text(value));
     text += fmt::format("{:<16} {}\n", key, shown);
   }
   return text;
 }
 
 /// LIR is placed for upper sizes, so every symbol has one.
-std::string lir(const Graph& hir, const CompileOptions& options, const Backend& backend, const DimBinding& sizes, bool json,
-                const SpecializeOptions& place) {
+std::string lir(const Graph& hir, const CompileOptions& options, const Backend& backend,
+                const DimBinding& sizes, bool json, const SpecializeOptions& place) {
   const CompileResult compiled = compile(hir, options, backend);
   DimBinding upper = StepSizes{1, 1, 1}.binding();
   for (const auto& [symbol, size] : sizes.sizes()) upper.set(symbol, size);
   const Plan plan = specialize(*compiled.program, upper, place);
-  return json ? json_text(program_json(*compiled.program, plan), 1) + "\n" : plan.text(*compiled.program);
+  return json ? json_text(program_json(*compiled.program, plan), 1) + "\n"
+              : plan.text(*compiled.program);
 }
 
 std::string stage_text(const Flags& f, const LoadedModel& model, const DecoderOptions& options) {
@@ -117,7 +128,8 @@ std::string content(const Flags& f) {
   build.context = options.context;
   const LoadedModel model = load_model(f.model, build);
   if (f.dispatch) {
-    const DispatchReport report = compile(model.model.graph, options.compile, find_backend(options.device)).dispatch;
+    const DispatchReport report =
+        compile(model.model.graph, options.compile, find_backend(options.device)).dispatch;
     return f.json || f.format == "json" ? report.json() + "\n" : report.text();
   }
   if (f.stage) return stage_text(f, model, options);
@@ -128,17 +140,21 @@ std::string content(const Flags& f) {
 int run(const Flags& f) {
   check(f);
   const std::string text = content(f);
-  if (f.output) write_file_atomic(*f.output, text);
-  else out().write(text);
+  if (f.output)
+    write_file_atomic(*f.output, text);
+  else
+    out().write(text);
   return 0;
 }
 
 Job declare(Arguments& a) {
   const auto f = std::make_shared<Flags>();
   a.positional("MODEL", f->model, "GGUF file or model folder");
-  a.text("--stage", f->stage, "hir, mir (after the passes) or lir; without it a summary of the model");
+  a.text("--stage", f->stage,
+         "hir, mir (after the passes) or lir; without it a summary of the model");
   a.text("--format", f->format, "text or json [text]");
-  a.text("--symbols", f->symbols, "Sizes of symbols; an empty text keeps them as they are [rows=1,out_rows=1]");
+  a.text("--symbols", f->symbols,
+         "Sizes of symbols; an empty text keeps them as they are [rows=1,out_rows=1]");
   a.flag("--no-passes", f->no_passes, "With --stage mir: as lowered, before the passes");
   a.flag("--dispatch", f->dispatch, "Which kernel each node gets, and why");
   a.flag("--json", f->json, "The same as --format json");
@@ -149,11 +165,12 @@ Job declare(Arguments& a) {
 
 }  // namespace
 
-const Command kInspect = {"inspect", "A model's summary, stages and kernels",
-                          "  rlx inspect model.gguf\n"
-                          "  rlx inspect model.gguf --stage mir --symbols rows=1,out_rows=1\n"
-                          "  rlx inspect model.gguf --stage lir --symbols rows=512,out_rows=1 -o plan.txt\n"
-                          "  rlx inspect model.gguf --dispatch --json\n",
-                          declare};
+const Command kInspect = {
+    "inspect", "A model's summary, stages and kernels",
+    "  rlx inspect model.gguf\n"
+    "  rlx inspect model.gguf --stage mir --symbols rows=1,out_rows=1\n"
+    "  rlx inspect model.gguf --stage lir --symbols rows=512,out_rows=1 -o plan.txt\n"
+    "  rlx inspect model.gguf --dispatch --json\n",
+    declare};
 
 }  // namespace rlx::cli

@@ -25,16 +25,20 @@ struct Flags {
 
 int run(const Flags& f) {
   if (f.list) {
-    for (const Pass& p : pipeline_passes()) out().write(fmt::format("{}{}\n", p.name, p.required ? " (always runs)" : ""));
+    for (const Pass& p : pipeline_passes())
+      out().write(fmt::format("{}{}\n", p.name, p.required ? " (always runs)" : ""));
     return 0;
   }
-  if (f.file.empty()) fail(ErrorCode::usage, "rlx opt: FILE is missing (- is stdin); see `rlx opt --help`");
+  if (f.file.empty())
+    fail(ErrorCode::usage, "rlx opt: FILE is missing (- is stdin); see `rlx opt --help`");
   const bool standard = f.file == "-";
-  const std::string text = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(f.file, kMaxTextBytes);
+  const std::string text = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                                    : read_file(f.file, kMaxTextBytes);
   Graph graph = parse_graph(text, standard ? "stdin" : f.file);
   CompileOptions options;
   options.dispatch = KernelDispatchConfig::from_environment();
-  run_passes(graph, f.passes, {options, find_backend(f.device ? Device::parse(*f.device) : Device::cpu()), nullptr});
+  run_passes(graph, f.passes,
+             {options, find_backend(f.device ? Device::parse(*f.device) : Device::cpu()), nullptr});
   out().write(print(graph));
   return 0;
 }
@@ -50,9 +54,10 @@ Job declare(Arguments& a) {
 
 }  // namespace
 
-const Command kOpt = {"opt", "IR text through passes of the compiler",
-                      "  rlx inspect model.gguf --stage hir | rlx opt --passes expand_blocks,cse -\n"
-                      "  rlx opt --list\n",
-                      declare};
+const Command kOpt = {
+    "opt", "IR text through passes of the compiler",
+    "  rlx inspect model.gguf --stage hir | rlx opt --passes expand_blocks,cse -\n"
+    "  rlx opt --list\n",
+    declare};
 
 }  // namespace rlx::cli

@@ -25,7 +25,8 @@ struct Flags {
 std::tm parse_time(const std::string& text) {
   const std::string form = "dddd-dd-ddTdd:dd:dd";
   bool ok = text.size() == form.size();
-  for (std::size_t i = 0; ok && i < form.size(); ++i) ok = form[i] == 'd' ? text[i] >= '0' && text[i] <= '9' : text[i] == form[i];
+  for (std::size_t i = 0; ok && i < form.size(); ++i)
+    ok = form[i] == 'd' ? text[i] >= '0' && text[i] <= '9' : text[i] == form[i];
   std::tm t = {};
   if (ok) {
     const auto part = [&](std::size_t at, std::size_t n) { return std::stoi(text.substr(at, n)); };
@@ -37,11 +38,12 @@ std::tm parse_time(const std::string& text) {
     t.tm_sec = part(17, 2);
     std::tm normal = t;
     timegm(&normal);  // a date that does not exist comes back as another one
-    ok = normal.tm_mon == t.tm_mon && normal.tm_mday == t.tm_mday && normal.tm_hour == t.tm_hour && normal.tm_min == t.tm_min &&
-         normal.tm_sec == t.tm_sec;
+    ok = normal.tm_mon == t.tm_mon && normal.tm_mday == t.tm_mday && normal.tm_hour == t.tm_hour &&
+         normal.tm_min == t.tm_min && normal.tm_sec == t.tm_sec;
     t = normal;
   }
-  if (!ok) fail(ErrorCode::usage, "--now: expected a time like 2026-03-09T10:11:12, found \"{}\"", text);
+  if (!ok)
+    fail(ErrorCode::usage, "--now: expected a time like 2026-03-09T10:11:12, found \"{}\"", text);
   return t;
 }
 
@@ -51,24 +53,31 @@ Json member(const Json& object, const char* key, Json otherwise) {
 }
 
 Json render(const ChatTemplate& chat, const Json& request, const RenderOptions& options) {
-  if (!request.is_object()) fail(ErrorCode::invalid_argument, "expected an object with messages, tools and arguments, found {}", request.type_name());
+  if (!request.is_object())
+    fail(ErrorCode::invalid_argument,
+         "expected an object with messages, tools and arguments, found {}", request.type_name());
   const Json arguments = member(request, "arguments", Json::object());
   if (!arguments.is_null() && !arguments.is_object())
-    fail(ErrorCode::invalid_argument, "arguments: expected an object, found {}", arguments.type_name());
-  return {{"text", chat.render_plain(member(request, "messages", Json::array()), member(request, "tools", nullptr),
+    fail(ErrorCode::invalid_argument, "arguments: expected an object, found {}",
+         arguments.type_name());
+  return {{"text", chat.render_plain(member(request, "messages", Json::array()),
+                                     member(request, "tools", nullptr),
                                      arguments.is_null() ? Json::object() : arguments, options)
                        .text}};
 }
 
 int run(const Flags& f) {
-  if (!f.file) fail(ErrorCode::usage, "rlx render: --template FILE is missing; see `rlx render --help`");
+  if (!f.file)
+    fail(ErrorCode::usage, "rlx render: --template FILE is missing; see `rlx render --help`");
   RenderOptions options;
   if (f.now) options.now = parse_time(*f.now);
   const ChatTemplate chat(read_file(*f.file, kMaxTemplateBytes), "", "", *f.file);
   if (!f.lines) {
     const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
     const Json request = Json::parse(text, nullptr, false);
-    if (request.is_discarded()) fail(ErrorCode::invalid_argument, "stdin: expected a JSON object with messages, tools and arguments");
+    if (request.is_discarded())
+      fail(ErrorCode::invalid_argument,
+           "stdin: expected a JSON object with messages, tools and arguments");
     out().write(render(chat, request, options)["text"].get_ref<const std::string&>());
     return 0;
   }
@@ -85,16 +94,20 @@ Job declare(Arguments& a) {
   const auto f = std::make_shared<Flags>();
   a.text("--template", f->file, "File with the template");
   a.text("--now", f->now, "Time that the template sees, as 2026-03-09T10:11:12 [now]");
-  a.flag("--lines", f->lines, "An object a line on stdin, {\"text\"} or {\"error\"} a line on stdout; else one object, and plain text");
+  a.flag("--lines", f->lines,
+         "An object a line on stdin, {\"text\"} or {\"error\"} a line on stdout; else one object, "
+         "and plain text");
   return [f] { return run(*f); };
 }
 
 }  // namespace
 
-const Command kRender = {"render", "Conversations through a chat template",
-                         "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"tools\": null,\n"
-                         "         \"arguments\": {\"add_generation_prompt\": true}}' | rlx render --template chat.jinja\n"
-                         "  rlx render --template chat.jinja --now 2026-03-09T10:11:12 --lines < requests.jsonl\n",
-                         declare};
+const Command kRender = {
+    "render", "Conversations through a chat template",
+    "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"tools\": null,\n"
+    "         \"arguments\": {\"add_generation_prompt\": true}}' | rlx render --template "
+    "chat.jinja\n"
+    "  rlx render --template chat.jinja --now 2026-03-09T10:11:12 --lines < requests.jsonl\n",
+    declare};
 
 }  // namespace rlx::cli

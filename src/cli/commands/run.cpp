@@ -25,12 +25,17 @@ struct Flags {
   SamplingFlags sampling;
 
   std::string path() const {
-    if (model_flag && !model.empty()) fail(ErrorCode::usage, "rlx run: the model is given twice: \"{}\" and -m \"{}\"", model, *model_flag);
-    if (!model_flag && model.empty()) fail(ErrorCode::usage, "rlx run: MODEL is missing; see `rlx run --help`");
+    if (model_flag && !model.empty())
+      fail(ErrorCode::usage, "rlx run: the model is given twice: \"{}\" and -m \"{}\"", model,
+           *model_flag);
+    if (!model_flag && model.empty())
+      fail(ErrorCode::usage, "rlx run: MODEL is missing; see `rlx run --help`");
     return model_flag ? *model_flag : model;
   }
   std::string text() const {
-    if (prompt.has_value() == file.has_value()) fail(ErrorCode::usage, "rlx run: expected one of -p TEXT and -f FILE, found {}", prompt ? "both" : "none");
+    if (prompt.has_value() == file.has_value())
+      fail(ErrorCode::usage, "rlx run: expected one of -p TEXT and -f FILE, found {}",
+           prompt ? "both" : "none");
     return prompt ? *prompt : read_file(*file);
   }
 };
@@ -57,11 +62,16 @@ ordered_json stats_json(const TextModel& model, const GenerateResult& result) {
 }
 
 ordered_json timings_json(const GenerateResult& r) {
-  return {{"prompt_n", r.prompt_tokens - r.cached_tokens}, {"prompt_ms", r.prompt_ms}, {"prompt_per_second", r.prompt_per_second()},
-          {"predicted_n", r.ids.size()},                   {"predicted_ms", r.decode_ms}, {"predicted_per_second", r.decode_per_second()}};
+  return {{"prompt_n", r.prompt_tokens - r.cached_tokens},
+          {"prompt_ms", r.prompt_ms},
+          {"prompt_per_second", r.prompt_per_second()},
+          {"predicted_n", r.ids.size()},
+          {"predicted_ms", r.decode_ms},
+          {"predicted_per_second", r.decode_per_second()}};
 }
 
-int finish(const Flags& f, const TextModel& model, const GenerateResult& result, const std::string& text) {
+int finish(const Flags& f, const TextModel& model, const GenerateResult& result,
+           const std::string& text) {
   if (f.json) {
     ordered_json json = {{"text", text},
                          {"ids", result.ids},
@@ -90,7 +100,9 @@ int run(const Flags& f) {
   Sampler sampler(resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin));
   say(fmt::format("sampling: {}, seed {}", origin, sampler.seed()));
   const std::vector<std::int32_t> prompt = model.tokenizer().encode(prompt_text);
-  if (prompt.empty()) fail(ErrorCode::usage, "rlx run: the prompt has no token, and this tokenizer adds none: expected some text");
+  if (prompt.empty())
+    fail(ErrorCode::usage,
+         "rlx run: the prompt has no token, and this tokenizer adds none: expected some text");
   GenerateOptions options;
   options.max_tokens = f.sampling.tokens.value_or(-1);
   if (!f.ignore_eos) options.ends = model.ends();
@@ -98,14 +110,15 @@ int run(const Flags& f) {
   options.allocations = allocation_count;
   const InterruptScope scope;
   std::string text;
-  const GenerateResult result = generate_text(model, prompt, 0, sampler, options, [&](std::string_view piece) {
-    if (f.json) {
-      text += piece;
-      return;
-    }
-    out().write(piece);
-    out().flush();
-  });
+  const GenerateResult result =
+      generate_text(model, prompt, 0, sampler, options, [&](std::string_view piece) {
+        if (f.json) {
+          text += piece;
+          return;
+        }
+        out().write(piece);
+        out().flush();
+      });
   return finish(f, model, result, text);
 }
 

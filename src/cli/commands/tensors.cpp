@@ -41,8 +41,10 @@ void add_tensors(Contents& c, const File& file) {
 Contents open(const fs::path& path) {
   Contents c;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) c.shards = open_safetensors_folder(path);
-  else if (path.extension() == ".safetensors") c.shards.emplace_back(path);
+  if (fs::is_directory(path, ignored))
+    c.shards = open_safetensors_folder(path);
+  else if (path.extension() == ".safetensors")
+    c.shards.emplace_back(path);
   if (!c.shards.empty() || fs::is_directory(path, ignored)) {
     c.format = "safetensors";
     for (const SafetensorsFile& f : c.shards) {
@@ -76,30 +78,38 @@ std::string one_line_of(std::string_view text, std::size_t most) {
   const std::string line = one_line(text);
   if (line.size() <= most) return line;
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80)
+    --end;  // not inside a character
   return line.substr(0, end) + "...";
 }
 
 void print_table(const Contents& c) {
-  out().write(fmt::format("{}, {} tensors, {} metadata entries\n\n", c.format, c.tensors.size(), c.metadata.size()));
-  for (const auto& [key, value] : c.metadata) out().write(fmt::format("{} = {}\n", one_line(key), one_line_of(value, 100)));
+  out().write(fmt::format("{}, {} tensors, {} metadata entries\n\n", c.format, c.tensors.size(),
+                          c.metadata.size()));
+  for (const auto& [key, value] : c.metadata)
+    out().write(fmt::format("{} = {}\n", one_line(key), one_line_of(value, 100)));
   if (!c.metadata.empty()) out().write("\n");
   for (const Listed& t : c.tensors)
-    out().write(fmt::format("{:<8} {:<20} {:>14} {}\n", name(t.dtype), fmt::format("[{}]", fmt::join(t.shape, ", ")), t.data.size(),
+    out().write(fmt::format("{:<8} {:<20} {:>14} {}\n", name(t.dtype),
+                            fmt::format("[{}]", fmt::join(t.shape, ", ")), t.data.size(),
                             one_line(t.name)));
 }
 
 void print_json(const Contents& c) {
-  ordered_json json = {{"format", c.format}, {"metadata", ordered_json::object()}, {"tensors", ordered_json::array()}};
+  ordered_json json = {{"format", c.format},
+                       {"metadata", ordered_json::object()},
+                       {"tensors", ordered_json::array()}};
   for (const auto& [key, value] : c.metadata) json["metadata"][key] = value;
   for (const Listed& t : c.tensors)
-    json["tensors"].push_back({{"name", t.name}, {"type", name(t.dtype)}, {"shape", t.shape}, {"bytes", t.data.size()}});
+    json["tensors"].push_back(
+        {{"name", t.name}, {"type", name(t.dtype)}, {"shape", t.shape}, {"bytes", t.data.size()}});
   write_json(json);
 }
 
 int run(const Flags& f) {
   if (f.name.empty() == f.dump.has_value())
-    fail(ErrorCode::usage, "rlx tensors: {}", f.dump ? "--dump needs the NAME of a tensor" : "a NAME needs --dump OUT.f32");
+    fail(ErrorCode::usage, "rlx tensors: {}",
+         f.dump ? "--dump needs the NAME of a tensor" : "a NAME needs --dump OUT.f32");
   const Contents c = open(f.file);
   if (!f.dump) {
     f.json ? print_json(c) : print_table(c);
@@ -110,13 +120,15 @@ int run(const Flags& f) {
     if (t.name == f.name) {
       const std::vector<float> values = floats(t);
       write_file_atomic(*f.dump, std::as_bytes(std::span<const float>(values)));
-      say(fmt::format("{}: {} {} as {} float32 values", *f.dump, name(t.dtype), t.name, values.size()));
+      say(fmt::format("{}: {} {} as {} float32 values", *f.dump, name(t.dtype), t.name,
+                      values.size()));
       return 0;
     }
     names.push_back(t.name);
   }
   const std::string near = nearest(f.name, names);
-  fail(ErrorCode::usage, "{}: no tensor \"{}\"{}", f.file, f.name, near.empty() ? "" : ", did you mean \"" + near + "\"?");
+  fail(ErrorCode::usage, "{}: no tensor \"{}\"{}", f.file, f.name,
+       near.empty() ? "" : ", did you mean \"" + near + "\"?");
 }
 
 Job declare(Arguments& a) {
@@ -143,12 +155,15 @@ DType stored_type(const std::string& text) {
 }
 
 int dequantize(const DequantizeFlags& f) {
-  if (!f.type || !f.in || !f.out) fail(ErrorCode::usage, "rlx dequantize: expected --type TYPE --in FILE --out FILE; see `rlx dequantize --help`");
+  if (!f.type || !f.in || !f.out)
+    fail(ErrorCode::usage,
+         "rlx dequantize: expected --type TYPE --in FILE --out FILE; see `rlx dequantize --help`");
   const DType type = stored_type(*f.type);
   const MappedFile file(*f.in);
   const auto block = static_cast<std::size_t>(info(type).block_bytes);
   if (file.bytes().size() % block != 0)
-    fail(ErrorCode::format, "{}: expected blocks of {} bytes ({}), found {} bytes", *f.in, block, info(type).name, file.bytes().size());
+    fail(ErrorCode::format, "{}: expected blocks of {} bytes ({}), found {} bytes", *f.in, block,
+         info(type).name, file.bytes().size());
   const std::vector<float> values = floats({"", type, {}, file.bytes()});
   write_file_atomic(*f.out, std::as_bytes(std::span<const float>(values)));
   return 0;
@@ -168,7 +183,8 @@ const Command kTensors = {"tensors", "Tensors and metadata of a model file",
                           "  rlx tensors model.gguf\n"
                           "  rlx tensors model.gguf token_embd.weight --dump embedding.f32\n",
                           declare};
-const Command kDequantize = {"dequantize", "Raw blocks to float32", "  rlx dequantize --type q4_K --in rows.blocks --out rows.f32\n",
+const Command kDequantize = {"dequantize", "Raw blocks to float32",
+                             "  rlx dequantize --type q4_K --in rows.blocks --out rows.f32\n",
                              declare_dequantize};
 
 }  // namespace rlx::cli
