@@ -32,13 +32,15 @@ void bf16_tile(const Tile& t) noexcept {
 
 template <int M>
 void bf16_direct(const Tile& t) noexcept {
-  if constexpr (M == 1)
-    if (t.panels == kDirectPanels) return bf16_tile<kDirectPanels, 1>(t);
-  for (int r = 0; r < t.panels; ++r) {
-    Tile one = t;
-    one.w += r * t.w_stride;
-    one.c += r * M * kLanes;
-    bf16_tile<1, M>(one);
+  constexpr int many = 8 / M < kDirectPanels ? 8 / M : kDirectPanels;  // chains of sums and loads under way
+  Tile part = t;
+  for (int r = 0; r < t.panels;) {
+    const bool whole = t.panels - r >= many;
+    part.w = t.w + r * t.w_stride;
+    part.c = t.c + r * M * kLanes;
+    if (whole) bf16_tile<many, M>(part);
+    else bf16_tile<1, M>(part);
+    r += whole ? many : 1;
   }
 }
 

@@ -84,16 +84,22 @@ void float_tile(const Tile& t) noexcept {
   store_sums(t, f);
 }
 
-/// Packed panels of floats: all four side by side for one token, so that enough chains and loads are under way.
+/// Packed panels of floats, several side by side: enough chains of sums and loads must be under way.
 template <DType D, int M>
 void dense_direct(const Tile& t) noexcept {
-  if constexpr (M == 1)
-    if (t.panels == kDirectPanels) return float_tile<D, kDirectPanels, 1>(t);
-  for (int r = 0; r < t.panels; ++r) {
-    Tile one = t;
-    one.w += r * t.w_stride;
-    one.c += r * M * kLanes;
-    float_tile<D, 1, M>(one);
+#if defined(RLX_WIDE)
+  constexpr int many = 8 / M < kDirectPanels ? 8 / M : kDirectPanels;
+#else
+  constexpr int many = 4 / M;
+#endif
+  Tile part = t;
+  for (int r = 0; r < t.panels;) {
+    const bool whole = t.panels - r >= many;
+    part.w = t.w + r * t.w_stride;
+    part.c = t.c + r * M * kLanes;
+    if (whole) float_tile<D, many, M>(part);
+    else float_tile<D, 1, M>(part);
+    r += whole ? many : 1;
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include "backends/cpu/pack_blocks.h"
 #include "base/error.h"
-#include "tensor/quant/blocks.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx::cpu {
@@ -73,18 +72,20 @@ template <DType D, typename Block>
 void read_group(const std::byte* source, int blocks, std::byte* group, int row, std::uint32_t* words) {
   constexpr PanelInfo p = panel_info(D);
   constexpr int parts = p.is_super() ? p.blocks() : 1, words_of_part = p.block / kLineBytes;
-  for (int b = 0; b < blocks; ++b) {
-    const auto block = load_block<Block>(source, b);
+  Integers v;
+  for (int b = 0; b < blocks; ++b, source += sizeof(Block)) {
+    const auto* at = reinterpret_cast<const std::uint8_t*>(source);
     if constexpr (!p.is_super() && (p.bits == 4 || p.bits == 8)) {
       // The bytes of these files are in the order of the lines already.
-      std::memcpy(words, block.q, sizeof block.q);
-      put_half(group + (b * kPanelRows + row) * 2, block.d);
-      if constexpr (p.has_min) put_half(group + kLineBytes + (b * kPanelRows + row) * 2, block.m);
+      for (int i = 0; i < words_of_part; i += 4)
+        store16(reinterpret_cast<std::uint8_t*>(words + i), load16(RLX_FIELD(Block, q) + i * 4));
+      v.d = half_at(RLX_FIELD(Block, d));
+      if constexpr (p.has_min) v.m = half_at(RLX_FIELD(Block, m));
     } else {
-      const Integers v = expand_block(block);
-      put_scales<D>(v, group, b, row);
+      expand_block<Block>(at, v);
       for (int i = 0; i < parts; ++i) line_words<D>(v.q + i * kBlock, words + i * words_of_part);
     }
+    put_scales<D>(v, group, b, row);
     words += parts * words_of_part;
   }
 }
