@@ -63,6 +63,11 @@ class Reader {
     return types_.empty() ? PieceType::normal : static_cast<PieceType>(types_[i]);
   }
 
+  bool is_special(std::int32_t id) const {
+    const PieceType t = type(static_cast<std::size_t>(id));
+    return t == PieceType::control || t == PieceType::unknown;
+  }
+
   void read_tokens(bool sentencepiece) {
     const auto tokens =
         required(file_.get_strings("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens");
@@ -172,29 +177,35 @@ class Reader {
     read_special(rule.adds_bos);
   }
 
+  /// Id of a text that a merge names.
+  std::int32_t merge_part(std::string_view text, std::size_t merge) const {
+    const auto id = data_.vocab.find(text);
+    if (!id) wrong("tokenizer.ggml.merges[{}]: '{}' is not in the vocabulary", merge, text);
+    return *id;
+  }
+
   MergeTable read_merges() const {
     const auto merges =
         required(file_.get_strings("tokenizer.ggml.merges"), "tokenizer.ggml.merges");
     MergeTable table;
     table.reserve(merges.size());
     std::string joined;
+    std::int32_t merged = -1;
     for (std::size_t i = 0; i < merges.size(); ++i) {
       const std::size_t space = merges[i].find(' ', 1);
-      if (space == std::string_view::npos)
+      if (space == std::string_view::npos) {
         wrong("tokenizer.ggml.merges[{}]: '{}' has no space", i, merges[i]);
+      }
       const std::string_view left = merges[i].substr(0, space);
       const std::string_view right = merges[i].substr(space + 1);
       joined.assign(left).append(right);
-      const auto a = data_.vocab.find(left);
-      const auto b = data_.vocab.find(right);
-      const auto merged = data_.vocab.find(joined);
-      if (!a || !b || !merged) {
-        wrong("tokenizer.ggml.merges[{}]: '{}' is not in the vocabulary", i,
-              !a   ? left
-              : !b ? right
-                   : joined);
-      }
-      table.add(*a, *b, {static_cast<std::uint32_t>(i), *merged});
+      const std::int32_t a = merge_part(left, i);
+      const std::int32_t b = merge_part(right, i);
+      merged = data_.vocab.find_model_near(joined, merged + 1);
+      if (merged < 0) merged = merge_part(joined, i);
+      // Written text becomes a control token by its whole name only, never by merges.
+      if (is_special(merged)) continue;
+      table.add(a, b, {static_cast<std::uint32_t>(i), merged});
     }
     return table;
   }

@@ -32,13 +32,14 @@ MergeTable read_merges(const TokenizerJson& file, const Vocab& vocab, std::size_
   MergeTable table;
   table.reserve(file.merges.size());
   std::string joined;
+  std::int32_t merged = -1;
   for (std::size_t i = 0; i < file.merges.size(); ++i) {
     const auto& [left, right] = file.merges[i];
     const std::int32_t a = vocab.find_model(left);
     const std::int32_t b = vocab.find_model(right);
     joined = left;
     if (right.size() >= prefix) joined.append(right, prefix);
-    const std::int32_t merged = vocab.find_model(joined);
+    merged = vocab.find_model_near(joined, merged + 1);
     if (a < 0 || b < 0 || merged < 0) {
       fail(ErrorCode::format, "{}: model.merges[{}]: '{}' is not in the vocabulary", file.origin, i,
            a < 0   ? left

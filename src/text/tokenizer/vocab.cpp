@@ -69,4 +69,11 @@ std::int32_t Vocab::find_model(std::string_view text) const {
   return id >= 0 && kind(id) == TokenKind::model ? id : -1;
 }
 
+std::int32_t Vocab::find_model_near(std::string_view text, std::int32_t hint) const {
+  const bool unique = used_ == count_;  // else another id may own the same text
+  if (unique && has(hint) && kind(hint) == TokenKind::model && this->text(hint) == text)
+    return hint;
+  return find_model(text);
+}
+
 }  // namespace rlx::tokenizer

@@ -42,6 +42,9 @@ class Vocab {
   std::optional<std::int32_t> find(std::string_view text) const;
   /// The same, but only a piece of the model; -1 when there is none.
   std::int32_t find_model(std::string_view text) const;
+  /// As find_model, but looks at `hint` first: results of merges mostly have ids in the order of
+  /// the merges, and a look at the next one costs no cache miss.
+  std::int32_t find_model_near(std::string_view text, std::int32_t hint) const;
   std::size_t longest() const { return longest_; }  ///< bytes of the longest text
 
  private:
