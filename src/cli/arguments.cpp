@@ -91,7 +91,8 @@ void Arguments::positionals(const std::string& name, std::vector<std::string>& v
                     return true;
                   }),
                   help)
-      ->expected(0, 1 << 20);
+      ->expected(1, 1 << 20)
+      ->allow_extra_args();
 }
 
 void Arguments::flag(const std::string& names, bool& value, const std::string& help) {

@@ -46,6 +46,7 @@ struct TextDistance {
 struct ChatMatch {
   std::optional<std::int64_t> first_mismatch;  ///< generated token, from 0
   std::optional<double> margin;                ///< of the reference there
+  double least_margin = 0;                     ///< the smallest of the reference up to there
 };
 struct ReferenceResult {
   std::vector<TextDistance> texts;

@@ -98,9 +98,12 @@ ChatMatch chat_match(Decoder& decoder, const ReferenceTensors& tensors, const st
   options.max_tokens = static_cast<std::int64_t>(expected.size());
   const GenerateResult got = generate(decoder, prompt, 0, sampler, options, [](std::int32_t) {});
   if (got.reason == FinishReason::error) fail(ErrorCode::device, "{}: {}", stem, got.error);
-  for (std::size_t i = 0; i < expected.size(); ++i)
+  double least = margins.empty() ? 0 : margins[0];
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    least = std::min<double>(least, margins[i]);
     if (i >= got.ids.size() || got.ids[i] != expected[i])
-      return {static_cast<std::int64_t>(i), margins[i]};
+      return {static_cast<std::int64_t>(i), margins[i], least};
+  }
   return {};
 }
 

@@ -117,13 +117,18 @@ bool within_limits(const ReferenceResult& r, bool exact) {
                       r.texts[i].mean_kl, kMeanKl));
       ok = false;
     }
-  for (std::size_t i = 0; i < r.chats.size(); ++i)
-    if (const double limit = exact ? kExactMargin : kInt8Margin;
-        r.chats[i].margin && *r.chats[i].margin >= limit) {
-      say(fmt::format("chat {}: differs at token {}, where the margin {:.3g} is not below {}", i,
-                      *r.chats[i].first_mismatch, *r.chats[i].margin, limit));
-      ok = false;
-    }
+  for (std::size_t i = 0; i < r.chats.size(); ++i) {
+    const ChatMatch& c = r.chats[i];
+    if (!c.first_mismatch) continue;
+    // With int8 activations a text may part from the reference's at the first close call, and is
+    // another text from there on.
+    const double limit = exact ? kExactMargin : kInt8Margin,
+                 margin = exact ? *c.margin : c.least_margin;
+    if (margin < limit) continue;
+    say(fmt::format("chat {}: differs at token {}, where the margin {:.3g} is not below {}", i,
+                    *c.first_mismatch, margin, limit));
+    ok = false;
+  }
   return ok;
 }
 
