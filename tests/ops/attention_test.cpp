@@ -55,7 +55,7 @@ struct Toy {
     for (std::size_t r = 0; r < keys.size(); ++r) {
       k[r * kDim] = keys[r];
       q[r * kDim] = 1;
-      v[r * kDim + static_cast<std::size_t>(past) + r] = 1;
+      v[r * kDim + (static_cast<std::size_t>(past) + r) % kDim] = 1;
     }
     Graph graph;
     Builder b(graph);
@@ -138,7 +138,7 @@ TEST(AttentionValues, MoreTokensThanPagesIsAnError) {
   EXPECT_THROW(toy.step({0, 0}, {}), Error);
 }
 
-// Two layers of a batch: query heads of a group read their own KV head.
+// Query heads of a group read their own KV head.
 TEST(AttentionValues, GroupedHeadsShareKvHeads) {
   Graph graph;
   Builder b(graph);

@@ -1,5 +1,6 @@
 // The interpreter: composite ops equal their bodies, chunks of a prompt equal the whole, and inputs
 // are checked.
+#include <algorithm>
 #include <numeric>
 
 #include "ir/sample.h"
@@ -63,26 +64,65 @@ TEST(Interpreter, CompositeOpsEqualTheirBodies) {
   }
 }
 
-// What RopeAppend does in one op, in three; keys are read back from the cache.
-TEST(Interpreter, SelfAttentionEqualsTheModelWrittenOut) {
-  const OpDef& def = *find_op("rope_append");
+// Runs a graph with the operands of a sample; the cache after the run, decoded, comes last.
+std::vector<Tensor> run_with_cache(Graph graph, const OpDef& def, const Sample& s,
+                                   const std::vector<Tensor>& values) {
+  InterpreterState state(1, 1);
+  std::vector<NamedTensor> named;
+  std::size_t cache = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (s.operands[i].fill == Fill::kv) {
+      cache = i;
+    } else if (s.operands[i].fill == Fill::pages) {
+      state = InterpreterState(values[i].dims()[0], values[i].dims()[1]);
+      state.set_page_table(values[i].as<std::int32_t>());
+    } else {
+      named.push_back({std::string(def.operands[i]), values[i]});
+    }
+  }
+  const SampleOperand& kv = s.operands[cache];
+  const std::string name(def.operands[cache]);
+  state.import_cache(name, kv.shape, kv.ints, values[cache]);
+  std::vector<Tensor> results;
+  for (NamedTensor& t : Interpreter(std::move(graph)).run(named, state))
+    results.push_back(std::move(t.tensor));
+  results.push_back(state.export_cache(name));
+  return results;
+}
+
+TEST(Interpreter, CompositeOpsWithStatesEqualTheirBodies) {
+  for (const char* name : {"rope_append", "self_attention"}) {
+    const OpDef& def = *find_op(name);
+    for (const Sample& s : def.samples()) {
+      const std::vector<Tensor> values = materialize(s, 5), whole = run_sample(def, s, values);
+      const std::vector<Tensor> body = run_with_cache(body_graph(def, s), def, s, values);
+      ASSERT_EQ(whole.size(), 2u);
+      ASSERT_EQ(body.size(), 2u);
+      EXPECT_EQ(body[0].to_floats(), whole[0].to_floats()) << name << " " << s.name;
+      EXPECT_EQ(body[1].to_floats(), whole[1].to_floats()) << name << " " << s.name;
+    }
+  }
+}
+
+TEST(Interpreter, AppendLeavesCachedTokensAndOtherSlots) {
+  const OpDef& def = *find_op("kv_append");
   for (const Sample& s : def.samples()) {
-    const std::vector<Tensor> values = materialize(s, 6);
-    const std::vector<Tensor> results = run_sample(def, s, values);
-    ASSERT_EQ(results.size(), 2u);
-    EXPECT_EQ(results[0].dims(), values[1].dims());
-    // The tokens that the slots held before are untouched.
     const SampleOperand& cache = s.operands[0];
-    const std::vector<float> after = results[1].to_floats(), before = values[0].to_floats();
-    const std::int64_t width = results[1].dims()[3] * results[1].dims()[4],
-                       capacity = results[1].dims()[2];
+    if (cache.shape.dtype != DType::f32) continue;
+    const std::vector<Tensor> values = materialize(s, 6), results = run_sample(def, s, values);
+    const std::vector<float> after = results[0].to_floats(), before = values[0].to_floats();
+    const std::int64_t width = results[0].dims()[3] * results[0].dims()[4],
+                       capacity = results[0].dims()[2];
     std::size_t at = 0;
-    for (std::size_t slot = 0; slot < cache.ints.size() && cache.shape.dtype == DType::f32; ++slot)
+    for (std::size_t slot = 0; slot < cache.ints.size(); ++slot)
       for (std::int64_t i = 0; i < cache.ints[slot] * width; ++i, ++at)
         ASSERT_EQ(
             after[slot * static_cast<std::size_t>(capacity * width) + static_cast<std::size_t>(i)],
             before[at])
             << s.name;
+    const std::size_t written = static_cast<std::size_t>(
+        std::count_if(after.begin(), after.end(), [](float v) { return v != 0.0f; }));
+    EXPECT_EQ(written, before.size() + 2 * values[1].to_floats().size()) << s.name;
   }
 }
 
