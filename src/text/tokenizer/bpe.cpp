@@ -37,16 +37,23 @@ void MergeTable::reserve(std::size_t rules) {
   }
 }
 
-std::size_t MergeTable::slot_of(std::uint64_t key) const {
+std::size_t MergeTable::home_of(std::uint64_t key) const {
   // Both ids must reach the low bits: multiplicative hashing with the golden ratio, folded.
   std::uint64_t h = key * 0x9E3779B97F4A7C15ull;
   h ^= h >> 32;
   h *= 0xD6E8FEB86659FD93ull;
   h ^= h >> 32;
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t at = h & mask;
-  while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & mask;
+  return h & (slots_.size() - 1);
+}
+
+std::size_t MergeTable::slot_of(std::uint64_t key) const {
+  std::size_t at = home_of(key);
+  while (slots_[at].key != kEmpty && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
   return at;
+}
+
+void MergeTable::prefetch(std::int32_t left, std::int32_t right) const {
+  if (!slots_.empty()) __builtin_prefetch(&slots_[home_of(key_of(left, right))], 1);
 }
 
 void MergeTable::add(std::int32_t left, std::int32_t right, Rule rule) {

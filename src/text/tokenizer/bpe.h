@@ -24,6 +24,7 @@ class MergeTable {
   void reserve(std::size_t rules);
   /// A later rule for the same pair replaces the earlier one.
   void add(std::int32_t left, std::int32_t right, Rule rule);
+  void prefetch(std::int32_t left, std::int32_t right) const;  ///< as Vocab::prefetch, for add
   /// nullptr when the pair has no rule.
   const Rule* find(std::int32_t left, std::int32_t right) const;
 
@@ -33,6 +34,7 @@ class MergeTable {
     std::uint64_t key = kEmpty;
     Rule rule{};
   };
+  std::size_t home_of(std::uint64_t key) const;
   std::size_t slot_of(std::uint64_t key) const;
 
   std::vector<Slot> slots_;

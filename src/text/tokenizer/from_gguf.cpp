@@ -1,7 +1,9 @@
 // Tokenizer::from_gguf: the tokenizer.ggml.* keys
 // (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer).
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <span>
 
 #include "base/error.h"
 #include "formats/gguf.h"
@@ -15,6 +17,8 @@ namespace tokenizer {
 namespace {
 
 constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, a space in SentencePiece's texts
+
+constexpr std::size_t kBlock = 32;  // look-ups in flight (Vocab::prefetch)
 
 /// tokenizer.ggml.token_type
 enum class PieceType : std::int64_t {
@@ -84,6 +88,7 @@ class Reader {
     for (const auto token : tokens) bytes += token.size();
     data_.vocab.reserve(tokens.size(), bytes);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (i + kBlock < tokens.size()) data_.vocab.prefetch(tokens[i + kBlock]);
       if (!is_utf8(tokens[i])) wrong("tokenizer.ggml.tokens[{}]: not UTF-8", i);
       add_token(static_cast<std::int32_t>(i), tokens[i], type(i), sentencepiece);
     }
@@ -189,25 +194,51 @@ class Reader {
         required(file_.get_strings("tokenizer.ggml.merges"), "tokenizer.ggml.merges");
     MergeTable table;
     table.reserve(merges.size());
-    std::string joined;
     std::int32_t merged = -1;
-    for (std::size_t i = 0; i < merges.size(); ++i) {
-      const std::size_t space = merges[i].find(' ', 1);
-      if (space == std::string_view::npos) {
-        wrong("tokenizer.ggml.merges[{}]: '{}' has no space", i, merges[i]);
-      }
-      const std::string_view left = merges[i].substr(0, space);
-      const std::string_view right = merges[i].substr(space + 1);
-      joined.assign(left).append(right);
-      const std::int32_t a = merge_part(left, i);
-      const std::int32_t b = merge_part(right, i);
-      merged = data_.vocab.find_model_near(joined, merged + 1);
-      if (merged < 0) merged = merge_part(joined, i);
-      // Written text becomes a control token by its whole name only, never by merges.
-      if (is_special(merged)) continue;
-      table.add(a, b, {static_cast<std::uint32_t>(i), merged});
+    for (std::size_t begin = 0; begin < merges.size(); begin += kBlock) {
+      const auto block = std::span(merges).subspan(begin, std::min(kBlock, merges.size() - begin));
+      merged = read_merge_block(block, begin, merged, table);
     }
     return table;
+  }
+
+  /// Reads the merges from number `first` on; `merged` is the result of the merge before, and the
+  /// last one's is returned.
+  std::int32_t read_merge_block(std::span<const std::string_view> merges, std::size_t first,
+                                std::int32_t merged, MergeTable& table) const {
+    struct Merge {
+      std::string_view left, right;
+      std::int32_t a = -1, b = -1, merged = -1;
+    };
+    std::array<Merge, kBlock> block;
+    for (std::size_t j = 0; j < merges.size(); ++j) {
+      const std::size_t space = merges[j].find(' ', 1);
+      if (space == std::string_view::npos) {
+        wrong("tokenizer.ggml.merges[{}]: '{}' has no space", first + j, merges[j]);
+      }
+      block[j].left = merges[j].substr(0, space);
+      block[j].right = merges[j].substr(space + 1);
+      data_.vocab.prefetch(block[j].left);
+      data_.vocab.prefetch(block[j].right);
+    }
+    std::string joined;
+    for (std::size_t j = 0; j < merges.size(); ++j) {
+      Merge& m = block[j];
+      joined.assign(m.left).append(m.right);
+      m.a = merge_part(m.left, first + j);
+      m.b = merge_part(m.right, first + j);
+      merged = data_.vocab.find_model_near(joined, merged + 1);
+      if (merged < 0) merged = merge_part(joined, first + j);
+      m.merged = merged;
+      table.prefetch(m.a, m.b);
+    }
+    for (std::size_t j = 0; j < merges.size(); ++j) {
+      const Merge& m = block[j];
+      // Written text becomes a control token by its whole name only, never by merges.
+      if (is_special(m.merged)) continue;
+      table.add(m.a, m.b, {static_cast<std::uint32_t>(first + j), m.merged});
+    }
+    return merged;
   }
 
   const GgufFile& file_;

@@ -30,7 +30,7 @@ std::size_t Vocab::slot_of(std::string_view text, std::uint64_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   std::size_t at = hash & mask;
-  while (slots_[at].id >= 0 && (slots_[at].tag != tag || view(entry(slots_[at].id)) != text))
+  while (slots_[at].id >= 0 && (slots_[at].tag != tag || view(slots_[at]) != text))
     at = (at + 1) & mask;
   return at;
 }
@@ -54,7 +54,11 @@ void Vocab::add(std::int32_t id, std::string_view text, TokenKind kind) {
   const std::uint64_t hash = hash64(text);
   Slot& slot = slots_[slot_of(text, hash)];
   if (slot.id < 0) ++used_;
-  slot = {static_cast<std::uint32_t>(hash >> 32), id};
+  slot = {static_cast<std::uint32_t>(hash >> 32), id, e.begin, e.length};
+}
+
+void Vocab::prefetch(std::string_view text) const {
+  if (!slots_.empty()) __builtin_prefetch(&slots_[hash64(text) & (slots_.size() - 1)]);
 }
 
 std::optional<std::int32_t> Vocab::find(std::string_view text) const {

@@ -40,6 +40,10 @@ class Vocab {
   TokenKind kind(std::int32_t id) const { return entry(id).kind; }
 
   std::optional<std::int32_t> find(std::string_view text) const;
+  /// Starts to fetch the part of the table where `text` belongs. Looking up or adding many texts in
+  /// blocks, this first, hides the memory's latency, which is most of the time of reading a large
+  /// vocabulary.
+  void prefetch(std::string_view text) const;
   /// The same, but only a piece of the model; -1 when there is none.
   std::int32_t find_model(std::string_view text) const;
   /// As find_model, but looks at `hint` first: results of merges mostly have ids in the order of
@@ -52,13 +56,15 @@ class Vocab {
     std::uint32_t begin = 0, length = 0;
     TokenKind kind = TokenKind::missing;
   };
+  /// Holds the place of the text too: a look-up touches a slot and a text, not the entry between.
   struct Slot {
     std::uint32_t tag = 0;  ///< high half of the hash, so that most misses touch one line
     std::int32_t id = -1;
+    std::uint32_t begin = 0, length = 0;
   };
 
   const Entry& entry(std::int32_t id) const { return entries_[static_cast<std::size_t>(id)]; }
-  std::string_view view(const Entry& e) const { return {text_.data() + e.begin, e.length}; }
+  std::string_view view(const auto& e) const { return {text_.data() + e.begin, e.length}; }
   std::size_t slot_of(std::string_view text, std::uint64_t hash) const;
   void grow(std::size_t slots);
 
