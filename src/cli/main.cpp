@@ -36,6 +36,9 @@ int exit_code(ErrorCode code) {
 int complain(std::string_view message, int code) {
   // What was written so far stands before the complaint, also when both go to one terminal.
   std::fflush(stdout);
+  // Some messages name their command: "rlx run: MODEL is missing".
+  const std::string_view own = "rlx ";
+  if (message.starts_with(own)) message.remove_prefix(own.size());
   say("rlx: " + one_line(message));
   return code;
 }

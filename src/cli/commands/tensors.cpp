@@ -55,7 +55,12 @@ Contents open(const fs::path& path) {
   }
   c.gguf = std::make_shared<const GgufFile>(path);
   c.format = fmt::format("GGUF v{}", c.gguf->version());
-  for (const GgufFile::Entry& e : c.gguf->metadata()) c.metadata.emplace_back(e.key, e.text);
+  for (const GgufFile::Entry& e : c.gguf->metadata()) {
+    // The short form of a text is cut; templates are wanted whole.
+    const bool text = e.type == GgufType::string;
+    c.metadata.emplace_back(e.key,
+                            text ? std::string(c.gguf->get_string(e.key).value_or("")) : e.text);
+  }
   add_tensors(c, *c.gguf);
   return c;
 }
