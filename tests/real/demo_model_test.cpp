@@ -45,6 +45,14 @@ TEST_F(DemoModel, SeedsRepeat) {
   EXPECT_NE(run("7"), run("8"));
 }
 
+TEST_F(DemoModel, InterruptKeepsTheTextSoFar) {
+  const Outcome r =
+      run_words({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "8", program(), "run", path,
+                 "-p", "Once upon a time", "-n", "8000", "--ignore-eos", "--temp", "0"});
+  EXPECT_EQ(r.code, 130) << r.err;
+  EXPECT_NE(r.out, "");
+}
+
 TEST_F(DemoModel, PromptOverTheContext) {
   const Outcome r = rlx({"run", path, "-p", "one two three four five six seven eight", "-c", "4"});
   EXPECT_EQ(r.code, 2);

@@ -2,8 +2,11 @@
 #include "runtime/generate.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "base/error.h"
@@ -87,6 +90,27 @@ TEST(Generate, CancelStopsBetweenSteps) {
   const GenerateResult r = run(d, {1, 2, 3}, o);
   EXPECT_EQ(r.reason, FinishReason::cancelled);
   EXPECT_EQ(r.ids.size(), 3u);
+}
+
+// N02: an infinite weight makes logits that are not finite; the text ends with an error, at once.
+TEST(Generate, LogitsThatAreNotFiniteAreAnError) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / fmt::format("rlx-infinite-{}", getpid());
+  fs::copy(fs::path(RLX_TEST_DIR) / "goldens/models/llama", folder);
+  fs::permissions(folder / "model.safetensors", fs::perms::owner_write, fs::perm_options::add);
+  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-2, std::ios::end);
+  file.write("\x00\x7c", 2);  // infinity in f16
+  file.close();
+  DecoderOptions o;
+  o.threads = 1;
+  Decoder d(load_model(folder), o);
+  const GenerateResult r = run(d, {1, 2, 3}, {});
+  EXPECT_EQ(r.reason, FinishReason::error);
+  EXPECT_EQ(name(r.reason), "error");
+  EXPECT_FALSE(r.error.empty());
+  EXPECT_TRUE(r.ids.empty());
+  fs::remove_all(folder);
 }
 
 TEST(Generate, AnEmptyPromptIsAnError) {
