@@ -106,29 +106,26 @@ void Sampler::select_top_k() {
   kept_ = k;
 }
 
-// Orders only as many candidates as the threshold needs: the best 64, then 512, ...
+// The best logit. Orders only as many candidates as the threshold needs: the best 64, then 512, ...
 double Sampler::keep_top_p() {
   const auto begin = candidates_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(kept_);
   const float best = std::min_element(begin, end, kBetter)->logit;
+  if (options_.top_p >= 1) return best;
   const auto weight = [best](const Candidate& c) { return std::exp(static_cast<double>(c.logit) - best); };
   double total = 0;
   for (auto c = begin; c != end; ++c) total += weight(*c);
-  if (options_.top_p >= 1) {
-    // The draw walks the candidates by rank only where that is cheap; otherwise by id, which is as well defined.
-    return best;
-  }
   const double wanted = static_cast<double>(options_.top_p) * total;
   double sum = 0;
-  size_t sorted = 0;
-  for (size_t i = 0; i < kept_; ++i) {
+  std::ptrdiff_t sorted = 0;
+  for (std::ptrdiff_t i = 0; i < end - begin; ++i) {
     if (i == sorted) {
-      sorted = std::min(kept_, std::max<size_t>(64, sorted * 8));
-      std::partial_sort(begin + static_cast<std::ptrdiff_t>(i), begin + static_cast<std::ptrdiff_t>(sorted), end, kBetter);
+      sorted = std::min(end - begin, std::max<std::ptrdiff_t>(64, sorted * 8));
+      std::partial_sort(begin + i, begin + sorted, end, kBetter);
     }
-    sum += weight(candidates_[i]);
+    sum += weight(begin[i]);
     if (sum >= wanted) {
-      kept_ = i + 1;
+      kept_ = static_cast<size_t>(i) + 1;
       break;
     }
   }
@@ -138,8 +135,10 @@ double Sampler::keep_top_p() {
 int32_t Sampler::draw() {
   const double best = keep_top_p();
   const auto begin = candidates_.begin();
-  // A fixed order, so that the draw does not depend on how the library selects.
-  std::sort(begin, begin + static_cast<std::ptrdiff_t>(kept_), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  // A fixed order, so that the draw does not depend on how the library selects. Without a selection it is there.
+  const auto end = begin + static_cast<std::ptrdiff_t>(kept_);
+  const auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
+  if (!std::is_sorted(begin, end, by_id)) std::sort(begin, end, by_id);
   // min_p of the best probability is a bound on the logit.
   const double bound = options_.min_p > 0 ? best + std::log(static_cast<double>(options_.min_p))
                                           : -std::numeric_limits<double>::infinity();

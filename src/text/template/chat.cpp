@@ -46,7 +46,8 @@ bool read_all_arguments(Json& messages) {
 }
 
 void check_messages(const Json& messages) {
-  if (!messages.is_array()) fail(ErrorCode::invalid_argument, "messages: expected a list, found {}", messages.type_name());
+  if (!messages.is_array())
+    fail(ErrorCode::invalid_argument, "messages: expected a list, found {}", messages.type_name());
   if (messages.empty()) fail(ErrorCode::invalid_argument, "messages: expected at least one message, found none");
   for (size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].is_object()) bad_message(i, std::string("expected an object, found ") + messages[i].type_name());
@@ -101,7 +102,9 @@ constexpr const char* kWord = "zqxjkvw";
 Json message(const char* role, const Json& content) { return {{"role", role}, {"content", content}}; }
 
 Json call(const char* name, Json arguments) {
-  return {{"id", "call00001"}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};
+  return {{"id", "call00001"},
+          {"type", "function"},
+          {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};
 }
 
 }  // namespace
@@ -139,8 +142,8 @@ RenderResult ChatTemplate::render_plain(const Json& messages, const Json& tools,
 RenderResult ChatTemplate::render(const Json& messages, const Json& tools, const Json& arguments,
                                   const RenderOptions& options) const {
   check_messages(messages);
-  for (const char* reserved : {"messages", "tools", "documents"})
-    if (arguments.contains(reserved) && std::string_view(reserved) != "documents")
+  for (const char* reserved : {"messages", "tools"})
+    if (arguments.contains(reserved))
       fail(ErrorCode::invalid_argument, "template arguments: '{}' is reserved", reserved);
   const bool go_on = flag(arguments, "continue_final_message");
   if (go_on && flag(arguments, "add_generation_prompt"))
@@ -190,8 +193,7 @@ const ChatCaps& ChatTemplate::caps() const {
   caps.tools = shows(Json::array({user}), Json::array({tool}), kWord);
   const Json mapping = calls(Json::array({call("look", arguments)}));
   const Json textual = calls(Json::array({call("look", arguments.dump())}));
-  caps.object_arguments = shows(Json::array({user, mapping, answer}), nullptr, "zqxjkvw") &&
-                          shows(Json::array({user, mapping, message("tool", "r")}), nullptr, kWord);
+  caps.object_arguments = shows(Json::array({user, mapping, message("tool", "r")}), nullptr, kWord);
   caps.tool_calls = caps.object_arguments || shows(Json::array({user, textual, message("tool", "r")}), nullptr, kWord);
   const Json two = calls(Json::array({call("look", Json::object()), call(kWord, Json::object())}));
   caps.parallel_tool_calls = shows(Json::array({user, two, message("tool", "r")}), nullptr, kWord);

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "text/template/evaluator.h"
 #include "text/template/unicode.h"
@@ -62,6 +63,11 @@ void write_quoted(TextBuilder& out, const Text& text) {
   const char quote = twice ? '"' : '\'';
   out.add(quote);
   for (size_t i = 0; i < s.size();) {
+    size_t plain = i;
+    while (plain < s.size() && s[plain] >= ' ' && s[plain] < 0x7F && s[plain] != quote && s[plain] != '\\') ++plain;
+    if (plain != i) out.add(text, i, plain);
+    i = plain;
+    if (i == s.size()) break;
     const size_t n = char_bytes(s, i);
     const char32_t c = code_point(s, i);
     if (c == static_cast<char32_t>(quote) || c == '\\') out.add_derived(std::string{'\\', s[i]}, text, i);

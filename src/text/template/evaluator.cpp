@@ -1,6 +1,7 @@
 #include "text/template/evaluator.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "text/template/convert.h"

@@ -405,7 +405,8 @@ void format_value(Evaluator& ev, TextBuilder& out, const Value& v, std::string_v
     append_utf8(c, static_cast<char32_t>(v.integer()));
     return add_text(out, spec, *make_text(c, &ev.budget()));
   }
-  if (spec.type != '\0' && !one_of("eEfFgGn%")) fault("Unknown format code '{}' for object of type '{}'", spec.type, v.type_name());
+  if (spec.type != '\0' && !one_of("eEfFgGn%"))
+    fault("Unknown format code '{}' for object of type '{}'", spec.type, v.type_name());
   add_float(out, spec, v.real());
 }
 

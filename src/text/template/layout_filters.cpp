@@ -128,9 +128,10 @@ void pretty(TextBuilder& out, const Value& v, size_t indent, size_t after, int d
   std::vector<std::pair<Value, Value>> entries;
   if (dict) entries = v.dict()->entries;
   else for (const Value& item : v.items()) entries.emplace_back(Value(), item);
-  const bool sortable = dict && std::all_of(entries.begin(), entries.end(), [](auto& e) { return e.first.is_string(); });
-  if (sortable)
-    std::stable_sort(entries.begin(), entries.end(), [](auto& x, auto& y) { return compare(x.first, y.first, "<") < 0; });
+  const auto is_text = [](const auto& e) { return e.first.is_string(); };
+  if (dict && std::all_of(entries.begin(), entries.end(), is_text))
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const auto& x, const auto& y) { return compare(x.first, y.first, "<") < 0; });
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i > 0) {
       out.add(",\n");

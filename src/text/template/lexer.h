@@ -13,7 +13,9 @@ struct Place {
   int column = 1;
 };
 
-enum class TokenType { data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, op, end };
+enum class TokenType {
+  data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, op, end
+};
 
 struct Token {
   TokenType type = TokenType::end;

@@ -71,8 +71,8 @@ constexpr Function kListMethods[] = {
 Value bit_length(Args& a) {
   int64_t n = 0;
   const Int v = a[0].integer();
-  for (auto rest = v < 0 ? -static_cast<unsigned __int128>(v) : static_cast<unsigned __int128>(v); rest != 0; rest >>= 1)
-    ++n;
+  auto rest = v < 0 ? -static_cast<unsigned __int128>(v) : static_cast<unsigned __int128>(v);
+  for (; rest != 0; rest >>= 1) ++n;
   return n;
 }
 

@@ -121,7 +121,8 @@ Value groupby_filter(Args& a) {
   std::vector<Keyed> items;
   for (const Value& v : collect(a.ev, a[0])) {
     const Value key = read_path(a.ev, v, a[1], fallback);
-    items.push_back({key.is_string() && !case_sensitive ? Value(change_case(key.text(), Letters::lower, a.budget)) : key, v});
+    const bool lower = key.is_string() && !case_sensitive;
+    items.push_back({lower ? Value(change_case(key.text(), Letters::lower, a.budget)) : key, v});
   }
   sort_keyed(a.budget, items, false);
   Items groups;

@@ -11,7 +11,7 @@ size_t find_bytes(Budget& budget, std::string_view s, std::string_view needle, s
   const void* found = memmem(s.data() + from, s.size() - from, needle.data(), needle.size());
   const size_t at = found == nullptr ? std::string::npos
                                      : static_cast<size_t>(static_cast<const char*>(found) - s.data());
-  budget.work((found == nullptr ? s.size() : at) - from + needle.size(), 2);
+  budget.work((found == nullptr ? s.size() : at) - from + needle.size() + 16, 4);
   return at;
 }
 
@@ -19,7 +19,7 @@ size_t find_last_bytes(Budget& budget, std::string_view s, std::string_view need
   if (needle.size() > end) return std::string::npos;
   if (needle.empty()) return end;
   // Searching both texts backwards with memmem keeps the cost linear.
-  budget.work(end + needle.size(), 4);
+  budget.work(end + needle.size() + 16, 8);
   const std::string reversed(s.rend() - static_cast<std::ptrdiff_t>(end), s.rend());
   const std::string wanted(needle.rbegin(), needle.rend());
   const void* found = memmem(reversed.data(), reversed.size(), wanted.data(), wanted.size());

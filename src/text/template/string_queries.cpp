@@ -78,7 +78,7 @@ Value affix_method(Args& a) {
 template <bool (*wanted)(char32_t), bool empty_value>
 Value all_chars(Args& a) {
   const std::string_view s = a.text(0).bytes;
-  a.budget.work(s.size(), 8);
+  a.budget.work(s.size(), 16);
   for (size_t i = 0; i < s.size(); i += char_bytes(s, i))
     if (!wanted(code_point(s, i))) return false;
   return empty_value || !s.empty();
@@ -90,7 +90,7 @@ bool is_ascii(char32_t c) { return c < 0x80; }
 template <bool (*wanted)(char32_t)>
 Value all_of_case(Args& a) {
   const std::string_view s = a.text(0).bytes;
-  a.budget.work(s.size(), 8);
+  a.budget.work(s.size(), 16);
   bool any = false;
   for (size_t i = 0; i < s.size(); i += char_bytes(s, i)) {
     const char32_t c = code_point(s, i);
@@ -103,7 +103,7 @@ Value all_of_case(Args& a) {
 
 Value is_title_text(Args& a) {
   const std::string_view s = a.text(0).bytes;
-  a.budget.work(s.size(), 8);
+  a.budget.work(s.size(), 16);
   bool any = false, in_word = false;
   for (size_t i = 0; i < s.size(); i += char_bytes(s, i)) {
     const char32_t c = code_point(s, i);

@@ -55,6 +55,20 @@ std::u32string lower_at(std::string_view s, size_t at, char32_t c) {
   return to_lower(c);
 }
 
+// Bytes stay where they are, and so does their origin.
+TextPtr change_ascii(const Text& text, bool upper, Budget& budget) {
+  TextBuilder out(budget);
+  budget.work(text.bytes.size(), 4);
+  std::string changed = text.bytes;
+  for (char& c : changed) {
+    if (upper && c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+    if (!upper && c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  }
+  Text same{std::move(changed), text.user, false, text.length, {}};
+  out.add(same);
+  return out.finish(text.markup);
+}
+
 void add_piece(std::vector<TextPtr>& out, const Text& text, size_t begin, size_t end, Budget& budget) {
   budget.step();
   out.push_back(slice_bytes(text, begin, end, budget));
@@ -93,11 +107,13 @@ TextPtr strip(const Text& text, const Text* chars, Sides sides, Budget& budget) 
     while (begin < end && stripped(code_point(s, begin))) begin += char_bytes(s, begin);
   if (sides != Sides::left)
     while (end > begin && stripped(code_point(s, previous(s, end)))) end = previous(s, end);
-  budget.work(s.size() - (end - begin), 8);
+  budget.work(s.size() - (end - begin), 16);
   return slice_bytes(text, begin, end, budget);
 }
 
 TextPtr change_case(const Text& text, Letters letters, Budget& budget) {
+  if (text.ascii() && (letters == Letters::upper || letters == Letters::lower || letters == Letters::fold))
+    return change_ascii(text, letters == Letters::upper, budget);
   TextBuilder out(budget);
   const std::string_view s = text.bytes;
   bool in_word = false;
@@ -108,7 +124,9 @@ TextPtr change_case(const Text& text, Letters letters, Budget& budget) {
       case Letters::upper: mapped = to_upper(c); break;
       case Letters::lower: mapped = lower_at(s, i, c); break;
       case Letters::fold: mapped = fold_case(c); break;
-      case Letters::swap: mapped = is_upper(c) ? lower_at(s, i, c) : is_lower(c) ? to_upper(c) : std::u32string(1, c); break;
+      case Letters::swap:
+        mapped = is_upper(c) ? lower_at(s, i, c) : is_lower(c) ? to_upper(c) : std::u32string(1, c);
+        break;
       case Letters::capitalize: mapped = i == 0 ? to_title(c) : lower_at(s, i, c); break;
       case Letters::title:
         mapped = in_word ? lower_at(s, i, c) : to_title(c);
@@ -152,7 +170,7 @@ TextPtr replace(const Text& text, const Text& from, const Text& to, int64_t coun
 std::vector<TextPtr> split_lines(const Text& text, bool keep_ends, Budget& budget) {
   std::vector<TextPtr> out;
   const std::string_view s = text.bytes;
-  budget.work(s.size(), 4);
+  budget.work(s.size(), 16);
   size_t begin = 0;
   for (size_t i = 0; i < s.size();) {
     const size_t n = char_bytes(s, i);
@@ -172,7 +190,7 @@ std::vector<TextPtr> split(const Text& text, const Text* separator, int64_t most
   std::vector<TextPtr> out;
   const std::string_view s = text.bytes;
   if (separator == nullptr) {
-    budget.work(s.size(), 4);
+    budget.work(s.size(), 16);
     size_t at = skip(s, 0, true);
     for (; at < s.size() && most != 0; --most) {
       const size_t end = skip(s, at, false);
@@ -198,7 +216,7 @@ std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_
   std::vector<TextPtr> out;
   const std::string_view s = text.bytes;
   if (separator == nullptr) {
-    budget.work(s.size(), 4);
+    budget.work(s.size(), 16);
     size_t end = skip_back(s, s.size(), true);
     for (; end > 0 && most != 0; --most) {
       const size_t begin = skip_back(s, end, false);

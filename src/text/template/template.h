@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -60,7 +61,7 @@ enum class TemplateFault {
   other,
 };
 
-/// Error of a template: code format for syntax, invalid_argument for rendering. The message is "name:line:column: why".
+/// Error of a template: code format for syntax, invalid_argument for rendering; "name:line:column: why".
 class TemplateError : public Error {
  public:
   TemplateError(TemplateFault fault, const std::string& message)
@@ -82,8 +83,10 @@ class Template {
   /// Parses `source` (UTF-8). Throws TemplateError (format) with line and column.
   static Template parse(std::string_view source, std::string name);
 
-  /// Renders with the object `variables`. Throws TemplateError (invalid_argument).
-  RenderResult render(const Json& variables, const RenderOptions& options = {}) const;
+  /// Renders with the object `variables` (include <nlohmann/json.hpp> to make one).
+  /// Throws TemplateError (invalid_argument).
+  RenderResult render(const Json& variables, const RenderOptions& options) const;
+  RenderResult render(const Json& variables) const { return render(variables, RenderOptions()); }
 
   const std::string& name() const;
 

@@ -42,11 +42,15 @@ bool same(const Value& a, const Value& b) {
   }
 }
 
+Value is_name_in(const Value& v, const Function* (*find)(std::string_view)) {
+  return v.is_string() && find(v.text().bytes) != nullptr;
+}
+
 // str.islower and str.isupper of the value as text.
 template <bool (*wanted)(char32_t)>
 Value all_cased(Args& a) {
   const TextPtr text = to_text(a[0], a.budget);
-  a.budget.work(text->bytes.size(), 8);
+  a.budget.work(text->bytes.size(), 16);
   bool any = false;
   for (size_t i = 0; i < text->bytes.size(); i += char_bytes(text->bytes, i)) {
     const char32_t c = code_point(text->bytes, i);
@@ -74,8 +78,8 @@ constexpr Function kTests[] = {
     {"callable", "value", 1,
      [](Args& a) { return Value(a[0].is_undefined() || (a[0].is(Kind::object) && a[0].object()->callable())); }},
     {"escaped", "value", 1, [](Args& a) { return Value(a[0].is_string() && a[0].text().markup); }},
-    {"filter", "value", 1, [](Args& a) { return Value(a[0].is_string() && find_filter(a[0].text().bytes) != nullptr); }},
-    {"test", "value", 1, [](Args& a) { return Value(a[0].is_string() && find_test(a[0].text().bytes) != nullptr); }},
+    {"filter", "value", 1, [](Args& a) { return is_name_in(a[0], find_filter); }},
+    {"test", "value", 1, [](Args& a) { return is_name_in(a[0], find_test); }},
     {"odd", "value", 1, [](Args& a) { return Value(remainder_is(a, Value(2), 1)); }},
     {"even", "value", 1, [](Args& a) { return Value(remainder_is(a, Value(2), 0)); }},
     {"divisibleby", "value,num", 2, [](Args& a) { return Value(remainder_is(a, a[1], 0)); }},

@@ -11,6 +11,9 @@ bool continuation(std::string_view s, size_t at) {
 
 // What a text costs beside its bytes: the object, its control block and two heap headers.
 constexpr size_t kTextOverhead = 128;
+// What adding a piece costs beside its bytes, and what a change of one character does, next to copying a byte.
+constexpr size_t kPieceWork = 32;
+constexpr size_t kDerivedWork = 128;
 
 TextPtr make(std::string bytes, std::vector<TextSpan> user, bool markup, Budget* budget) {
   MemoryCharge charge(budget, bytes.size() + user.size() * sizeof(TextSpan) + kTextOverhead);
@@ -99,7 +102,7 @@ void TextBuilder::mark(size_t begin, size_t end) {
 }
 
 void TextBuilder::put(std::string_view bytes, bool user) {
-  budget_.work(bytes.size() + 1);
+  budget_.work(bytes.size() + kPieceWork);
   budget_.check_size(bytes_.size() + bytes.size());
   const size_t begin = bytes_.size();
   bytes_.append(bytes);
@@ -118,7 +121,7 @@ void TextBuilder::add(const Text& text, size_t begin, size_t end) {
 }
 
 void TextBuilder::add_derived(std::string_view bytes, const Text& source, size_t at) {
-  budget_.work(bytes.size(), 8);
+  budget_.work(kDerivedWork);
   put(bytes, is_user(source, at));
 }
 
@@ -138,6 +141,7 @@ void TextBuilder::add_repeated(std::string_view bytes, int64_t count) {
 }
 
 TextPtr TextBuilder::finish(bool markup) {
+  budget_.work(bytes_.size(), 2);
   return make(std::move(bytes_), std::move(user_), markup, &budget_);
 }
 

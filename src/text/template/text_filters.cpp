@@ -107,7 +107,7 @@ bool is_word(char32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
 
 Value wordcount_filter(Args& a) {
   const TextPtr text = subject(a);
-  a.budget.work(text->bytes.size(), 8);
+  a.budget.work(text->bytes.size(), 16);
   int64_t n = 0;
   bool in_word = false;
   for (size_t i = 0; i < text->bytes.size(); i += char_bytes(text->bytes, i)) {
