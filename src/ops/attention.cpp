@@ -294,19 +294,19 @@ std::vector<Sample> RopeAppend::samples() {
       op.eps = turn % 5 == 1 ? 0.25f : 1e-6f;
       op.weight_offset = turn % 5 == 1 ? 1.0f : 0.0f;
       const std::int64_t n = batch.total_rows(), kv_columns = h.kv_heads * h.head_dim;
-      std::vector<SampleOperand> operands = {batch.cache(h.kv_heads, h.head_dim, d),
-                                             normal({n, h.heads * h.head_dim}),
-                                             normal({n, kv_columns}),
-                                             normal({n, kv_columns}),
-                                             batch.seq_start(),
-                                             batch.pasts(),
-                                             batch.slot_ids(),
-                                             batch.pages(),
-                                             frequencies(op.rotary_dim / 2),
-                                             batch.positions()};
-      if (op.norm) operands.insert(operands.end(), 2, normal({h.head_dim}));
+      std::vector<SampleOperand> values = {batch.cache(h.kv_heads, h.head_dim, d),
+                                           normal({n, h.heads * h.head_dim}),
+                                           normal({n, kv_columns}),
+                                           normal({n, kv_columns}),
+                                           batch.seq_start(),
+                                           batch.pasts(),
+                                           batch.slot_ids(),
+                                           batch.pages(),
+                                           frequencies(op.rotary_dim / 2),
+                                           batch.positions()};
+      if (op.norm) values.insert(values.end(), 2, normal({h.head_dim}));
       list.push_back(
-          make_sample(batch_name(batch, d, h), op, std::move(operands), op.norm ? h.head_dim : 1));
+          make_sample(batch_name(batch, d, h), op, std::move(values), op.norm ? h.head_dim : 1));
       ++turn;
     }
   return list;
