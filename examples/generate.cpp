@@ -14,10 +14,11 @@ int main(int argc, char** argv) try {
 
   rlx::Sampler sampler({.temperature = 0.0f});  // greedy
   rlx::StreamDecoder text(model.tokenizer(), true);
-  rlx::generate(model.decoder(), prompt, 0, sampler, {.max_tokens = 64, .ends = model.ends()}, [&](std::int32_t id) {
-    std::fputs(text.push(id).c_str(), stdout);
-    std::fflush(stdout);
-  });
+  rlx::generate(model.decoder(), prompt, 0, sampler, {.max_tokens = 64, .ends = model.ends()},
+                [&](std::int32_t id) {
+                  std::fputs(text.push(id).c_str(), stdout);
+                  std::fflush(stdout);
+                });
   std::puts(text.finish().c_str());
   return 0;
 } catch (const rlx::Error& e) {

@@ -1,5 +1,5 @@
-// Builds a symbolic graph in C++, prints it before and after the compiler's passes, and places it for two sizes: no weight is
-// needed for any of this.
+// Builds a symbolic graph in C++, prints it before and after the compiler's passes, and places it
+// for two sizes: no weight is needed for any of this.
 #include <rlx/rlx.h>
 
 #include <cstdio>
@@ -21,8 +21,10 @@ int main() {
   const rlx::CompileResult result = rlx::compile(graph, {}, rlx::find_backend(rlx::Device::cpu()));
   std::printf("%s\n%s\n", rlx::print(*result.mir).c_str(), result.dispatch.text().c_str());
   for (const std::int64_t rows : {1, 512}) {
-    const rlx::Plan plan = rlx::specialize(*result.program, {{rlx::sym::rows, rows}}, {.threads = 2});
-    std::printf("rows=%lld: %lld bytes of buffers\n", static_cast<long long>(rows), static_cast<long long>(plan.arena_bytes));
+    const rlx::Plan plan =
+        rlx::specialize(*result.program, {{rlx::sym::rows, rows}}, {.threads = 2});
+    std::printf("rows=%lld: %lld bytes of buffers\n", static_cast<long long>(rows),
+                static_cast<long long>(plan.arena_bytes));
   }
   return 0;
 }

@@ -1,18 +1,18 @@
 // The public interface of RLX. Link rlx::rlx (find_package(rlx), or add_subdirectory).
 #pragma once
 
-#include "base/error.h"          // IWYU pragma: export
-#include "compiler/pipeline.h"   // IWYU pragma: export
-#include "formats/gguf.h"        // IWYU pragma: export
-#include "formats/safetensors.h" // IWYU pragma: export
-#include "ir/graph.h"            // IWYU pragma: export
-#include "ir/parse.h"            // IWYU pragma: export
-#include "ir/print.h"            // IWYU pragma: export
-#include "models/load.h"         // IWYU pragma: export
-#include "runtime/backends.h"    // IWYU pragma: export
-#include "runtime/decoder.h"     // IWYU pragma: export
-#include "runtime/generate.h"    // IWYU pragma: export
-#include "runtime/text_model.h"  // IWYU pragma: export
-#include "tensor/tensor.h"       // IWYU pragma: export
-#include "text/sampler.h"        // IWYU pragma: export
+#include "base/error.h"                // IWYU pragma: export
+#include "compiler/pipeline.h"         // IWYU pragma: export
+#include "formats/gguf.h"              // IWYU pragma: export
+#include "formats/safetensors.h"       // IWYU pragma: export
+#include "ir/graph.h"                  // IWYU pragma: export
+#include "ir/parse.h"                  // IWYU pragma: export
+#include "ir/print.h"                  // IWYU pragma: export
+#include "models/load.h"               // IWYU pragma: export
+#include "runtime/backends.h"          // IWYU pragma: export
+#include "runtime/decoder.h"           // IWYU pragma: export
+#include "runtime/generate.h"          // IWYU pragma: export
+#include "runtime/text_model.h"        // IWYU pragma: export
+#include "tensor/tensor.h"             // IWYU pragma: export
+#include "text/sampler.h"              // IWYU pragma: export
 #include "text/tokenizer/tokenizer.h"  // IWYU pragma: export

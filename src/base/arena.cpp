@@ -14,11 +14,12 @@ Arena::Arena(std::int64_t bytes, const char* what, bool huge_pages) : size_(byte
   if (bytes == 0) return;
   constexpr std::size_t kHuge = std::size_t{2} << 20;
   map_bytes_ = require(checked_add<std::size_t>(static_cast<std::size_t>(bytes), kHuge), what);
-  map_ = ::mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  map_ = ::mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map_ == MAP_FAILED) {
     map_ = nullptr;
-    fail(ErrorCode::memory, "{}: cannot get {} bytes ({:.1f} MiB): {}", what, bytes, static_cast<double>(bytes) / (1 << 20),
-         std::strerror(errno));
+    fail(ErrorCode::memory, "{}: cannot get {} bytes ({:.1f} MiB): {}", what, bytes,
+         static_cast<double>(bytes) / (1 << 20), std::strerror(errno));
   }
   const auto address = reinterpret_cast<std::uintptr_t>(map_);
   data_ = reinterpret_cast<std::byte*>((address + kHuge - 1) / kHuge * kHuge);

@@ -1,4 +1,5 @@
-// Large blocks of anonymous memory, with huge pages where the kernel gives them (kernels.md, 1.2: reads are 10 to 15 % faster).
+// Large blocks of anonymous memory, with huge pages where the kernel gives them (kernels.md, 1.2:
+// reads are 10 to 15 % faster).
 #pragma once
 
 #include <cstddef>

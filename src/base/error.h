@@ -9,7 +9,8 @@
 
 namespace rlx {
 
-/// What kind of fault an Error reports; the command line maps it to an exit code (interfaces.md, 3.5).
+/// What kind of fault an Error reports; the command line maps it to an exit code
+/// (interfaces.md, 3.5).
 enum class ErrorCode {
   invalid_argument,  ///< a value passed to the API is wrong                   (exit 1)
   usage,             ///< a command-line flag or its value is wrong            (exit 2)
@@ -49,8 +50,8 @@ template <typename... Args>
 }  // namespace rlx
 
 /// Checks an invariant of this code; throws InternalError with file and line. Never used on input.
-#define RLX_CHECK(condition, ...)                                                      \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]]                                                     \
-      ::rlx::check_failed(#condition, __FILE__, __LINE__, std::string{__VA_ARGS__});   \
+#define RLX_CHECK(condition, ...)                                                    \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::rlx::check_failed(#condition, __FILE__, __LINE__, std::string{__VA_ARGS__}); \
   } while (false)

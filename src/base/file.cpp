@@ -87,8 +87,8 @@ void MappedFile::check_not_cut() const {
   struct stat st {};
   if (::fstat(fd_, &st) != 0) fail(ErrorCode::io, "{}: cannot stat: {}", path_, reason());
   if (static_cast<std::size_t>(st.st_size) < size_)
-    fail(ErrorCode::io, "{}: the file was cut while in use: expected {} bytes, found {}", path_, size_,
-         st.st_size);
+    fail(ErrorCode::io, "{}: the file was cut while in use: expected {} bytes, found {}", path_,
+         size_, st.st_size);
 }
 
 void MappedFile::will_need(std::span<const std::byte> range) const noexcept {
@@ -124,7 +124,8 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content) {
   std::string tmp = path.string() + ".XXXXXX";
   const int fd = ::mkstemp(tmp.data());
-  if (fd < 0) fail(ErrorCode::io, "{}: cannot create a file beside it: {}", path.string(), reason());
+  if (fd < 0)
+    fail(ErrorCode::io, "{}: cannot create a file beside it: {}", path.string(), reason());
   const auto give_up = [&](const char* what) {
     const std::string why = reason();
     ::close(fd);

@@ -23,12 +23,13 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  /// Throws Error(io) when the file on disk is now shorter than what was mapped, so that a caller that is about to
-  /// read a range never gets SIGBUS from a file that was cut meanwhile. One fstat.
+  /// Throws Error(io) when the file on disk is now shorter than what was mapped, so that a caller
+  /// that is about to read a range never gets SIGBUS from a file that was cut meanwhile. One fstat.
   void check_not_cut() const;
 
-  /// Says that `range` (part of bytes()) will be read soon / is no longer needed, so that its pages may be fetched or
-  /// leave the resident set; they come back from the file when they are touched again.
+  /// Says that `range` (part of bytes()) will be read soon / is no longer needed, so that its pages
+  /// may be fetched or leave the resident set; they come back from the file when they are touched
+  /// again.
   void will_need(std::span<const std::byte> range) const noexcept;
   void drop(std::span<const std::byte> range) const noexcept;
 
@@ -42,8 +43,9 @@ class MappedFile {
 /// The whole content of a file as bytes. Errors (io) as MappedFile; also above `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = 1ull << 30);
 
-/// Writes the file beside its place, syncs and renames it: a reader sees the old content or all of the new one.
-/// Errors (io): no permission, disk full, rename failed; the temporary file is removed.
+/// Writes the file beside its place, syncs and renames it: a reader sees the old content or all of
+/// the new one. Errors (io): no permission, disk full, rename failed; the temporary file is
+/// removed.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 

@@ -16,9 +16,10 @@ inline void pause() noexcept {
 #endif
 }
 
-// Waits until `word` differs from `old`: spins, yields, then parks. A pause takes 10 to 40 ns on the machines of interest, so
-// `spins` of 2000 are about 50 us.
-void wait_change(const std::atomic<std::uint32_t>& word, std::uint32_t old, int spins, int yields) noexcept {
+// Waits until `word` differs from `old`: spins, yields, then parks. A pause takes 10 to 40 ns on
+// the machines of interest, so `spins` of 2000 are about 50 us.
+void wait_change(const std::atomic<std::uint32_t>& word, std::uint32_t old, int spins,
+                 int yields) noexcept {
   for (int i = 0; i < spins; ++i) {
     if (word.load(std::memory_order_acquire) != old) return;
     pause();
@@ -80,7 +81,8 @@ void Workers::run(Job job, void* context) noexcept {
 void Workers::loop(int thread) noexcept {
   std::uint32_t seen = 0;
   for (;;) {
-    // Between two steps of a generation lie tens of microseconds of sampling; 20000 pauses bridge half a millisecond.
+    // Between two steps of a generation lie tens of microseconds of sampling; 20000 pauses bridge
+    // half a millisecond.
     wait_change(generation_, seen, 20000, 16);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_acquire)) return;

@@ -1,4 +1,5 @@
-// The threads of the SPMD executor: all run the same function and meet at barriers (kernels.md, 2.6).
+// The threads of the SPMD executor: all run the same function and meet at barriers
+// (kernels.md, 2.6).
 #pragma once
 
 #include <atomic>
@@ -9,8 +10,9 @@
 
 namespace rlx {
 
-/// A barrier for a fixed number of threads: spins for about 50 us, then yields, then parks in the kernel, so that it makes
-/// progress also with more threads than free cores (kernels.md, 1.9). No allocation, no system call while threads are in step.
+/// A barrier for a fixed number of threads: spins for about 50 us, then yields, then parks in the
+/// kernel, so that it makes progress also with more threads than free cores (kernels.md, 1.9). No
+/// allocation, no system call while threads are in step.
 class Barrier {
  public:
   explicit Barrier(int threads) : threads_(static_cast<std::uint32_t>(threads)) {}
@@ -22,8 +24,8 @@ class Barrier {
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
 };
 
-/// A team of threads; thread 0 is the caller of run(). Workers spin for a while after a job, so that the next step of a
-/// generation finds them hot, and park when idle.
+/// A team of threads; thread 0 is the caller of run(). Workers spin for a while after a job, so
+/// that the next step of a generation finds them hot, and park when idle.
 class Workers {
  public:
   /// Errors (invalid_argument): threads outside 1..1024; (memory) when a thread cannot be started.
@@ -34,14 +36,16 @@ class Workers {
   int threads() const { return threads_; }
   Barrier& barrier() { return barrier_; }
 
-  /// Calls job(context, thread) on every thread and returns when all are done. The job must not throw.
+  /// Calls job(context, thread) on every thread and returns when all are done. The job must not
+  /// throw.
   using Job = void (*)(void* context, int thread) noexcept;
   void run(Job job, void* context) noexcept;
 
   /// run() for a callable that must not throw.
   template <typename F>
   void run(F&& f) noexcept {
-    run([](void* c, int thread) noexcept { (*static_cast<std::remove_reference_t<F>*>(c))(thread); },
+    run([](void* c,
+           int thread) noexcept { (*static_cast<std::remove_reference_t<F>*>(c))(thread); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
 

@@ -14,7 +14,8 @@ std::string_view name(DispatchKind kind) {
 }
 
 std::int64_t DispatchReport::count(DispatchKind kind) const {
-  return std::count_if(rows.begin(), rows.end(), [&](const DispatchRow& r) { return r.kind == kind; });
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const DispatchRow& r) { return r.kind == kind; });
 }
 
 std::string DispatchReport::text() const {
@@ -24,10 +25,12 @@ std::string DispatchReport::text() const {
     ++by_op[r.op][r.kind];
     if (!r.kernel.empty()) ++kernels[r.op][r.kernel];
   }
-  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", "op", "native", "common", "reference", "view");
+  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", "op", "native", "common",
+                                 "reference", "view");
   for (auto& [op, kinds] : by_op) {
-    text += fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", op, kinds[DispatchKind::native], kinds[DispatchKind::common],
-                        kinds[DispatchKind::reference], kinds[DispatchKind::view]);
+    text += fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", op, kinds[DispatchKind::native],
+                        kinds[DispatchKind::common], kinds[DispatchKind::reference],
+                        kinds[DispatchKind::view]);
     for (const auto& [kernel, n] : kernels[op]) text += fmt::format("  {} x {}\n", kernel, n);
   }
   for (const DispatchRow& r : rows)
@@ -39,7 +42,11 @@ std::string DispatchReport::text() const {
 std::string DispatchReport::json() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const DispatchRow& r : rows)
-    list.push_back({{"node", r.node}, {"op", r.op}, {"kind", name(r.kind)}, {"kernel", r.kernel}, {"reason", r.reason}});
+    list.push_back({{"node", r.node},
+                    {"op", r.op},
+                    {"kind", name(r.kind)},
+                    {"kernel", r.kernel},
+                    {"reason", r.reason}});
   return list.dump();
 }
 

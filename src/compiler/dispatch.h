@@ -8,13 +8,14 @@
 
 namespace rlx {
 
-/// native: a kernel of the backend. common: the op's body (its primitive ops run instead), or a state or primitive op under
-/// ForceCommon. reference: the interpreter's kernel on the host, for want of a native one. view: no work.
+/// native: a kernel of the backend. common: the op's body (its primitive ops run instead), or a
+/// state or primitive op under ForceCommon. reference: the interpreter's kernel on the host, for
+/// want of a native one. view: no work.
 enum class DispatchKind : std::uint8_t { native, common, reference, view };
 std::string_view name(DispatchKind kind);
 
 struct DispatchRow {
-  std::string node;    ///< "%12" or the origin
+  std::string node;  ///< "%12" or the origin
   std::string op;
   DispatchKind kind = DispatchKind::native;
   std::string kernel;  ///< row name; empty for views

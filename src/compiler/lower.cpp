@@ -22,14 +22,20 @@ std::string operand_types(const Graph& graph, const Node& node) {
 // Writes one program from one graph.
 class Lowering {
  public:
-  Lowering(const Graph& graph, const CompileOptions& options, const Backend& backend, DispatchReport& report)
-      : graph_(graph), options_(options), backend_(backend), report_(report), phases_(derive_phases(graph)) {}
+  Lowering(const Graph& graph, const CompileOptions& options, const Backend& backend,
+           DispatchReport& report)
+      : graph_(graph),
+        options_(options),
+        backend_(backend),
+        report_(report),
+        phases_(derive_phases(graph)) {}
 
   Program run() {
     program_.name = graph_.name;
     program_.checks.assign(graph_.checks().begin(), graph_.checks().end());
     operands_.resize(graph_.nodes().size());
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) lower_node(static_cast<std::int32_t>(i));
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
+      lower_node(static_cast<std::int32_t>(i));
     for (const Output& o : graph_.outputs()) program_.outputs.push_back({o.name, operand(o.value)});
     set_live_ranges();
     return std::move(program_);
@@ -47,24 +53,29 @@ class Lowering {
 
   std::int32_t new_weight(const Node& param, DType dtype, Layout layout, const Shape& shape) {
     program_.weights.push_back({param.name, dtype, layout, param.results[0]});
-    return new_operand(shape, Place::weight, static_cast<std::int32_t>(program_.weights.size()) - 1);
+    return new_operand(shape, Place::weight,
+                       static_cast<std::int32_t>(program_.weights.size()) - 1);
   }
 
   void lower_node(std::int32_t i) {
     const Node& n = graph_.node(i);
     auto& mine = operands_[static_cast<std::size_t>(i)];
     if (n.is<Input>()) {
-      mine = {new_operand(n.results[0], Place::input, static_cast<std::int32_t>(program_.inputs.size()))};
+      mine = {new_operand(n.results[0], Place::input,
+                          static_cast<std::int32_t>(program_.inputs.size()))};
       program_.inputs.push_back({n.name, mine[0]});
     } else if (n.is<State>()) {
       program_.states.push_back({n.name, n.results[0]});
-      mine = {new_operand(n.results[0].with(n.results[0].kind == ShapeKind::kv ? backend_.kv_layout() : Layout::plain),
-                          Place::state, static_cast<std::int32_t>(program_.states.size()) - 1)};
+      mine = {
+          new_operand(n.results[0].with(n.results[0].kind == ShapeKind::kv ? backend_.kv_layout()
+                                                                           : Layout::plain),
+                      Place::state, static_cast<std::int32_t>(program_.states.size()) - 1)};
     } else if (n.is<Param>()) {
       mine = {new_weight(n, n.results[0].dtype, Layout::plain, n.results[0])};
     } else if (n.is<Pack>() && graph_.node(n.inputs[0]).is<Param>()) {
       // No call: the weight store packs the entry when it is first bound.
-      mine = {new_weight(graph_.node(n.inputs[0]), n.results[0].dtype, n.results[0].layout, n.results[0])};
+      mine = {new_weight(graph_.node(n.inputs[0]), n.results[0].dtype, n.results[0].layout,
+                         n.results[0])};
     } else if (n.def->has(Trait::view)) {
       const std::int32_t base = operand(n.inputs[0]);
       const Operand& o = program_.operands[static_cast<std::size_t>(base)];
@@ -83,19 +94,23 @@ class Lowering {
   void lower_call(std::int32_t i, std::vector<std::int32_t>& mine) {
     const Node& n = graph_.node(i);
     KernelChoice choice = choose_kernel(graph_, n, options_.dispatch, backend_);
-    DispatchRow row{label(i), std::string(n.def->name), choice.common ? DispatchKind::common : DispatchKind::native,
-                    choice.kernel != nullptr ? std::string(choice.kernel->name) : "", choice.reason};
+    DispatchRow row{label(i), std::string(n.def->name),
+                    choice.common ? DispatchKind::common : DispatchKind::native,
+                    choice.kernel != nullptr ? std::string(choice.kernel->name) : "",
+                    choice.reason};
     if (choice.kernel == nullptr) {
       row.kind = DispatchKind::reference;
       row.kernel = "reference";
       require_reference(n, choice.reason);
     }
     report_.rows.push_back(std::move(row));
-    Call call{n.def, choice.kernel, n.attrs, {}, {}, phases_[static_cast<std::size_t>(i)], n.origin};
+    Call call{n.def,   choice.kernel, n.attrs, {}, {}, phases_[static_cast<std::size_t>(i)],
+              n.origin};
     for (Value v : n.inputs) call.in.push_back(operand(v));
     for (std::size_t k = 0; k < n.results.size(); ++k) {
       // An updated state is the state: the planner gives it the same place.
-      const std::int32_t o = n.results[k].kind == ShapeKind::kv ? state_operand(n) : arena_operand(n, n.results[k]);
+      const std::int32_t o =
+          n.results[k].kind == ShapeKind::kv ? state_operand(n) : arena_operand(n, n.results[k]);
       mine.push_back(o);
       call.out.push_back(o);
     }
@@ -118,14 +133,17 @@ class Lowering {
   void require_reference(const Node& n, const std::string& reason) const {
     const bool plain = std::all_of(n.inputs.begin(), n.inputs.end(), [&](Value v) {
       const Shape& s = graph_.shape(v);
-      return s.layout == Layout::plain && (s.kind != ShapeKind::kv || backend_.kv_layout() == Layout::plain);
+      return s.layout == Layout::plain &&
+             (s.kind != ShapeKind::kv || backend_.kv_layout() == Layout::plain);
     });
     if (n.def->reference != nullptr && backend_.reference_allowed() && plain) return;
-    fail(ErrorCode::unsupported, "{}: {} has no form that {} can run: {}({})", n.origin.empty() ? graph_.name : n.origin,
-         n.def->name, backend_.device().text(), reason, operand_types(graph_, n));
+    fail(ErrorCode::unsupported, "{}: {} has no form that {} can run: {}({})",
+         n.origin.empty() ? graph_.name : n.origin, n.def->name, backend_.device().text(), reason,
+         operand_types(graph_, n));
   }
 
-  // A buffer lives from the call that writes it to the last that reads it, over all its aliases; outputs live to the end.
+  // A buffer lives from the call that writes it to the last that reads it, over all its aliases;
+  // outputs live to the end.
   void set_live_ranges() {
     auto& all = program_.operands;
     const auto calls = static_cast<std::int32_t>(program_.calls.size());
@@ -154,11 +172,14 @@ class Lowering {
 
 }  // namespace
 
-KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config, const Backend& backend) {
+KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config,
+                           const Backend& backend) {
   KernelChoice choice;
-  const bool native_forced = listed(config.force_native, node.def->name) || config.policy == DispatchPolicy::force_native;
+  const bool native_forced =
+      listed(config.force_native, node.def->name) || config.policy == DispatchPolicy::force_native;
   choice.common = !listed(config.force_native, node.def->name) &&
-                  (config.policy == DispatchPolicy::force_common || listed(config.force_common, node.def->name));
+                  (config.policy == DispatchPolicy::force_common ||
+                   listed(config.force_common, node.def->name));
   std::vector<Shape> in;
   for (Value v : node.inputs) {
     const Shape& s = graph.shape(v);
@@ -173,17 +194,20 @@ KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDis
     choice.kernel = &row;
     break;
   }
-  if (choice.common) choice.reason = "the dispatch config asks for the common form";
+  if (choice.common)
+    choice.reason = "the dispatch config asks for the common form";
   else if (choice.kernel == nullptr)
-    choice.reason = any ? fmt::format("no row of {} takes ({})", node.def->name, operand_types(graph, node))
-                        : fmt::format("{} has no kernel for {}", backend.device().text(), node.def->name);
+    choice.reason =
+        any ? fmt::format("no row of {} takes ({})", node.def->name, operand_types(graph, node))
+            : fmt::format("{} has no kernel for {}", backend.device().text(), node.def->name);
   if (choice.kernel == nullptr && native_forced)
-    fail(ErrorCode::unsupported, "{}: native kernels are forced, but {}", node.origin.empty() ? graph.name : node.origin,
-         choice.reason);
+    fail(ErrorCode::unsupported, "{}: native kernels are forced, but {}",
+         node.origin.empty() ? graph.name : node.origin, choice.reason);
   return choice;
 }
 
-Program lower(const Graph& graph, const CompileOptions& options, const Backend& backend, DispatchReport& report) {
+Program lower(const Graph& graph, const CompileOptions& options, const Backend& backend,
+              DispatchReport& report) {
   return Lowering(graph, options, backend, report).run();
 }
 

@@ -19,9 +19,11 @@ struct KernelChoice {
 };
 
 /// Error(unsupported) under ForceNative when no row fits.
-KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config, const Backend& backend);
+KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config,
+                           const Backend& backend);
 
 /// Errors (unsupported): an op that this backend can run in no form.
-Program lower(const Graph& graph, const CompileOptions& options, const Backend& backend, DispatchReport& report);
+Program lower(const Graph& graph, const CompileOptions& options, const Backend& backend,
+              DispatchReport& report);
 
 }  // namespace rlx

@@ -18,14 +18,15 @@ struct Placement {
   std::int64_t arena_bytes = 0;
 };
 
-/// Largest first, each at the lowest gap that no buffer alive at the same time covers (best fit). Empty buffers get offset 0.
+/// Largest first, each at the lowest gap that no buffer alive at the same time covers (best fit).
+/// Empty buffers get offset 0.
 Placement place_buffers(std::span<const LiveBuffer> buffers);
 
 /// Largest sum of bytes alive at one call: no placement can be smaller.
 std::int64_t lower_bound(std::span<const LiveBuffer> buffers);
 
-/// Throws InternalError when two buffers that are alive at the same call overlap, or one leaves the arena. Written apart from the planner:
-/// it compares all pairs.
+/// Throws InternalError when two buffers that are alive at the same call overlap, or one leaves the
+/// arena. Written apart from the planner: it compares all pairs.
 void check_placement(std::span<const LiveBuffer> buffers, const Placement& placement);
 
 }  // namespace rlx

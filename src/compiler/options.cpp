@@ -1,8 +1,9 @@
 // Reading of the enumerations of ir/options.h.
+#include "ir/options.h"
+
 #include <cstdlib>
 
 #include "base/error.h"
-#include "ir/options.h"
 
 namespace rlx {
 
@@ -11,9 +12,12 @@ KernelDispatchConfig KernelDispatchConfig::from_environment() {
   const char* value = std::getenv("RLX_KERNEL_DISPATCH");
   if (value == nullptr || *value == '\0') return config;
   const std::string_view text = value;
-  if (text == "common") config.policy = DispatchPolicy::force_common;
-  else if (text == "native") config.policy = DispatchPolicy::force_native;
-  else fail(ErrorCode::usage, "RLX_KERNEL_DISPATCH: expected common or native, found \"{}\"", text);
+  if (text == "common")
+    config.policy = DispatchPolicy::force_common;
+  else if (text == "native")
+    config.policy = DispatchPolicy::force_native;
+  else
+    fail(ErrorCode::usage, "RLX_KERNEL_DISPATCH: expected common or native, found \"{}\"", text);
   return config;
 }
 
@@ -23,7 +27,8 @@ std::string_view name(Activations a) {
 }
 
 Activations parse_activations(std::string_view text) {
-  for (Activations a : {Activations::automatic, Activations::int8, Activations::bf16, Activations::f32})
+  for (Activations a :
+       {Activations::automatic, Activations::int8, Activations::bf16, Activations::f32})
     if (name(a) == text) return a;
   fail(ErrorCode::usage, "--activations: expected auto, int8, bf16 or f32, found \"{}\"", text);
 }

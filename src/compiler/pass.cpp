@@ -34,7 +34,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 const Pass& find_pass(std::string_view name) {
   const std::span<const Pass> all = pipeline_passes();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
   if (it != all.end()) return *it;
   const auto nearest = std::min_element(all.begin(), all.end(), [&](const Pass& x, const Pass& y) {
     return distance(x.name, name) < distance(y.name, name);
@@ -50,13 +51,15 @@ PassRun run_pass(Graph& graph, const Pass& pass, const PassContext& context) {
   for (const Output& o : graph.outputs()) before.emplace_back(o.name, graph.shape(o.value));
   const auto start = std::chrono::steady_clock::now();
   run.changed = pass.run(graph, context);
-  run.us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  run.us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   run.nodes_after = static_cast<std::int64_t>(graph.nodes().size());
   if (context.options.verify_each_pass) {
     verify(graph, pass.name);
     RLX_CHECK(before.size() == graph.outputs().size(), std::string(pass.name));
     for (std::size_t i = 0; i < before.size(); ++i)
-      RLX_CHECK(before[i].first == graph.outputs()[i].name && before[i].second == graph.shape(graph.outputs()[i].value),
+      RLX_CHECK(before[i].first == graph.outputs()[i].name &&
+                    before[i].second == graph.shape(graph.outputs()[i].value),
                 fmt::format("{} changed the output \"{}\"", pass.name, before[i].first));
   }
   if (run.changed && print_after_each())
@@ -64,7 +67,8 @@ PassRun run_pass(Graph& graph, const Pass& pass, const PassContext& context) {
   return run;
 }
 
-std::vector<PassRun> run_passes(Graph& graph, std::span<const std::string> names, const PassContext& context) {
+std::vector<PassRun> run_passes(Graph& graph, std::span<const std::string> names,
+                                const PassContext& context) {
   std::vector<const Pass*> chosen;
   for (const std::string& name : names) chosen.push_back(&find_pass(name));
   std::vector<PassRun> runs;

@@ -1,5 +1,6 @@
-// A pass is a function Graph& -> bool in its own pair of files; this wrapper gives every pass its name, an off-switch, its time,
-// a verifier run after it and a dump when it changed something (RLX_PRINT=after-each).
+// A pass is a function Graph& -> bool in its own pair of files; this wrapper gives every pass its
+// name, an off-switch, its time, a verifier run after it and a dump when it changed something
+// (RLX_PRINT=after-each).
 #pragma once
 
 #include <span>
@@ -37,8 +38,10 @@ struct PassRun {
 /// The passes in their order (pipeline.cpp, the page).
 std::span<const Pass> pipeline_passes();
 
-/// Runs the named passes, in the order given. Errors (usage): an unknown name, with the nearest known one.
-std::vector<PassRun> run_passes(Graph& graph, std::span<const std::string> names, const PassContext& context);
+/// Runs the named passes, in the order given. Errors (usage): an unknown name, with the nearest
+/// known one.
+std::vector<PassRun> run_passes(Graph& graph, std::span<const std::string> names,
+                                const PassContext& context);
 
 /// Runs one pass with everything that the wrapper adds.
 PassRun run_pass(Graph& graph, const Pass& pass, const PassContext& context);

@@ -32,9 +32,12 @@ std::vector<Phase> derive_phases(const Graph& graph) {
   }
   for (std::size_t i = 0; i < count; ++i) {
     const Node& n = graph.nodes()[i];
-    if (n.def->has(Trait::source) || !stepwise[i]) phases[i] = Phase::prologue;
-    else if (wanted[i]) phases[i] = Phase::epilogue;
-    else if (!selects && last_compute < count && i > last_compute) phases[i] = Phase::epilogue;
+    if (n.def->has(Trait::source) || !stepwise[i])
+      phases[i] = Phase::prologue;
+    else if (wanted[i])
+      phases[i] = Phase::epilogue;
+    else if (!selects && last_compute < count && i > last_compute)
+      phases[i] = Phase::epilogue;
   }
   return phases;
 }

@@ -23,9 +23,11 @@ constexpr bool kRequired = true, kFusion = false;
 constexpr Pass kPasses[] = {
     // Models are written in blocks; everything below works on primitive ops.
     {"expand_blocks", expand_blocks, kRequired},
-    // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops either. Fused forms would hide them.
+    // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops
+    // either. Fused forms would hide them.
     {"select_rows_up", select_rows_up, kFusion},
-    // Joins the copies that moving select_rows made, so that a fusion sees one producer with one reader.
+    // Joins the copies that moving select_rows made, so that a fusion sees one producer with one
+    // reader.
     {"cse", cse, kFusion},
     // Bias before gate and residual: act(x w^T + bias) is the inner part of both.
     {"fuse_linear_bias", fuse_linear_bias, kFusion},
@@ -38,7 +40,8 @@ constexpr Pass kPasses[] = {
     {"fuse_norm_quantize", fuse_norm_quantize, kFusion},
     // Layout last: it depends on the dtypes that precision chose.
     {"pack_weights", pack_weights, kRequired},
-    // What has no kernel here, or is forced, becomes its body; last, so that a pass cannot make another such op.
+    // What has no kernel here, or is forced, becomes its body; last, so that a pass cannot make
+    // another such op.
     {"common_form", common_form, kRequired},
 };
 
@@ -52,8 +55,8 @@ bool enabled(const Pass& pass, const CompileOptions& options) {
 
 std::span<const Pass> pipeline_passes() { return kPasses; }
 
-Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend, std::vector<PassRun>* runs,
-                   DispatchReport* report) {
+Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend,
+                   std::vector<PassRun>* runs, DispatchReport* report) {
   const PassContext context{options, backend, report};
   for (const Pass& pass : kPasses) {
     if (!enabled(pass, options)) continue;

@@ -1,4 +1,5 @@
-// Specialisation of a template: sizes, places, scratch and barriers for bound upper sizes. Touches no weight.
+// Specialisation of a template: sizes, places, scratch and barriers for bound upper sizes. Touches
+// no weight.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -12,7 +13,9 @@ namespace {
 void check_sizes(const Program& program, const DimBinding& upper) {
   for (const DimCheck& c : program.checks) {
     const std::int64_t l = c.left.evaluate(upper), r = c.right.evaluate(upper);
-    if (l != r) fail(ErrorCode::shape, "{}: {} = {} but {} = {}", c.message, c.left.text(), l, c.right.text(), r);
+    if (l != r)
+      fail(ErrorCode::shape, "{}: {} = {} but {} = {}", c.message, c.left.text(), l, c.right.text(),
+           r);
   }
 }
 
@@ -32,12 +35,14 @@ void place(const Program& program, Plan& plan) {
   plan.arena_bytes = placement.arena_bytes;
   plan.offsets.assign(program.operands.size(), -1);
   for (std::size_t i = 0; i < program.operands.size(); ++i)
-    if (program.operands[i].place == Place::arena) plan.offsets[i] = placement.offsets[static_cast<std::size_t>(program.operands[i].index)];
+    if (program.operands[i].place == Place::arena)
+      plan.offsets[i] = placement.offsets[static_cast<std::size_t>(program.operands[i].index)];
 }
 
 void ask_scratch(const Program& program, const SpecializeOptions& options, Plan& plan) {
   std::vector<TensorView> views(program.operands.size());
-  for (std::size_t i = 0; i < views.size(); ++i) views[i] = make_view(program.operands[i].shape, plan.upper);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    views[i] = make_view(program.operands[i].shape, plan.upper);
   std::vector<TensorView> in, out;
   for (std::size_t c = 0; c < program.calls.size(); ++c) {
     const Call& call = program.calls[c];
@@ -46,8 +51,8 @@ void ask_scratch(const Program& program, const SpecializeOptions& options, Plan&
     out.clear();
     for (std::int32_t o : call.in) in.push_back(views[static_cast<std::size_t>(o)]);
     for (std::int32_t o : call.out) out.push_back(views[static_cast<std::size_t>(o)]);
-    const ScratchNeed need =
-        call.kernel->scratch({call.attrs.data(), in.data(), out.data(), options.threads, options.max_context});
+    const ScratchNeed need = call.kernel->scratch(
+        {call.attrs.data(), in.data(), out.data(), options.threads, options.max_context});
     plan.calls[c].scratch = need;
     plan.scratch_per_worker = std::max(plan.scratch_per_worker, round_up(need.per_worker, 64));
     plan.shared_bytes = std::max(plan.shared_bytes, round_up(need.shared, 64));
@@ -55,7 +60,8 @@ void ask_scratch(const Program& program, const SpecializeOptions& options, Plan&
   }
 }
 
-// Ranges that calls since the last barrier read and wrote: arena bytes as they are, states by number in a space of their own.
+// Ranges that calls since the last barrier read and wrote: arena bytes as they are, states by
+// number in a space of their own.
 struct Range {
   std::int64_t from, to;
   bool write;
@@ -81,8 +87,9 @@ class BarrierPlacer {
  private:
   bool uses_shared(std::size_t c) const { return plan_.calls[c].scratch.shared > 0; }
 
-  // The shared area is one for all calls and must be clear when a call begins that uses it: the first call after a barrier
-  // behind its last user clears it, so that no barrier is spent on clearing unless two users follow each other.
+  // The shared area is one for all calls and must be clear when a call begins that uses it: the
+  // first call after a barrier behind its last user clears it, so that no barrier is spent on
+  // clearing unless two users follow each other.
   void clear_shared(std::size_t c) {
     if (c > 0 && plan_.calls[c - 1].barrier_after) clearing_ = false;
     if (dirty_) {
@@ -99,7 +106,8 @@ class BarrierPlacer {
   void add(std::vector<Range>& out, std::int32_t operand, bool write) const {
     const auto i = static_cast<std::size_t>(operand);
     const Operand& o = program_.operands[i];
-    if (o.place == Place::arena) out.push_back({plan_.offsets[i], plan_.offsets[i] + plan_.bytes[i], write});
+    if (o.place == Place::arena)
+      out.push_back({plan_.offsets[i], plan_.offsets[i] + plan_.bytes[i], write});
     // States lie beyond every arena offset.
     if (o.place == Place::state) out.push_back({-2 - o.index, -1 - o.index, write});
   }
@@ -113,8 +121,9 @@ class BarrierPlacer {
 
   bool conflicts(const std::vector<Range>& mine) const {
     return std::any_of(mine.begin(), mine.end(), [&](const Range& a) {
-      return std::any_of(open_.begin(), open_.end(),
-                         [&](const Range& b) { return (a.write || b.write) && a.from < b.to && b.from < a.to; });
+      return std::any_of(open_.begin(), open_.end(), [&](const Range& b) {
+        return (a.write || b.write) && a.from < b.to && b.from < a.to;
+      });
     });
   }
 
@@ -136,7 +145,8 @@ Plan specialize(const Program& program, const DimBinding& upper, const Specializ
   plan.calls.resize(program.calls.size());
   plan.bytes.reserve(program.operands.size());
   for (const Operand& o : program.operands)
-    plan.bytes.push_back(o.place == Place::arena || o.place == Place::input ? view_bytes(o.shape, upper) : 0);
+    plan.bytes.push_back(
+        o.place == Place::arena || o.place == Place::input ? view_bytes(o.shape, upper) : 0);
   place(program, plan);
   ask_scratch(program, options, plan);
   BarrierPlacer(program, plan).run();

@@ -1,4 +1,5 @@
-// What a backend is: kernels as table rows, its layouts of weights and caches. A leaf folder below backends/ gives one.
+// What a backend is: kernels as table rows, its layouts of weights and caches. A leaf folder below
+// backends/ gives one.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ class Backend {
   /// Whether ops without a row may run as the interpreter's reference on the host.
   virtual bool reference_allowed() const = 0;
 
-  /// Weights. `packs`: products want their weights in p16 panels. Packing is by ranges of panels of 16 rows, so that threads
-  /// can share it.
+  /// Weights. `packs`: products want their weights in p16 panels. Packing is by ranges of panels of
+  /// 16 rows, so that threads can share it.
   virtual bool packs() const = 0;
   virtual bool has_bf16_units() const = 0;
   virtual bool can_pack(DType source, DType panel, std::int64_t k) const = 0;
@@ -39,12 +40,13 @@ class Backend {
     const std::byte* source = nullptr;  ///< plain rows [n, k]
     DType source_dtype, panel_dtype;
     std::int64_t n = 0, k = 0;
-    std::byte* out = nullptr;           ///< packed_bytes, 64-byte aligned
+    std::byte* out = nullptr;  ///< packed_bytes, 64-byte aligned
   };
-  virtual void pack(const PackJob& job, std::int64_t first_panel, std::int64_t last_panel) const = 0;
+  virtual void pack(const PackJob& job, std::int64_t first_panel,
+                    std::int64_t last_panel) const = 0;
 
-  /// KV caches: dtypes offered for a head_dim (f32 first), the default, the layout inside pages, and the converters between
-  /// pages and float32 rows [tokens][head_dim] of one head.
+  /// KV caches: dtypes offered for a head_dim (f32 first), the default, the layout inside pages,
+  /// and the converters between pages and float32 rows [tokens][head_dim] of one head.
   virtual DType default_kv() const = 0;
   virtual bool offers_kv(DType dtype, std::int64_t head_dim) const = 0;
   virtual Layout kv_layout() const = 0;
@@ -52,7 +54,8 @@ class Backend {
   struct KvRows {
     const KvPool* pool = nullptr;
     DType dtype;
-    std::int64_t head = 0, head_dim = 0, page = 0, first_token = 0, tokens = 0;  ///< inside one page
+    std::int64_t head = 0, head_dim = 0, page = 0, first_token = 0,
+                 tokens = 0;  ///< inside one page
   };
   virtual void kv_store(const KvRows& at, const float* k, const float* v) const = 0;
   virtual void kv_load(const KvRows& at, float* k, float* v) const = 0;

@@ -20,6 +20,8 @@ Device Device::parse(std::string_view text) {
   fail(ErrorCode::usage, "--device: expected cpu, reference or cuda:N, found \"{}\"", text);
 }
 
-std::string Device::text() const { return ordinal == 0 ? kind : fmt::format("{}:{}", kind, ordinal); }
+std::string Device::text() const {
+  return ordinal == 0 ? kind : fmt::format("{}:{}", kind, ordinal);
+}
 
 }  // namespace rlx

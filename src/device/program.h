@@ -1,5 +1,5 @@
-// LIR: a flat list of kernel calls over operands, with symbolic sizes; and the plan that places it for bound sizes. A program
-// runs without the compiler.
+// LIR: a flat list of kernel calls over operands, with symbolic sizes; and the plan that places it
+// for bound sizes. A program runs without the compiler.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace rlx {
 
-/// When a call runs (compiler.md, section 5): once per session, once per step, for wanted rows only.
+/// When a call runs (compiler.md, section 5): once per session, once per step, for wanted rows
+/// only.
 enum class Phase : std::uint8_t { prologue, steady, epilogue };
 constexpr int order(Phase p) { return static_cast<int>(p); }
 std::string_view name(Phase p);
@@ -21,16 +22,18 @@ std::string_view name(Phase p);
 enum class Place : std::uint8_t { input, weight, state, arena };
 
 struct Operand {
-  Shape shape;              ///< symbolic
+  Shape shape;  ///< symbolic
   Place place = Place::arena;
-  std::int32_t index = 0;   ///< number of the input, weight or state; arena: the operand whose buffer this is (itself, or its alias root)
-  std::int32_t first = 0;   ///< arena roots: first and last call that touch the buffer, aliases included
+  std::int32_t index = 0;  ///< number of the input, weight or state; arena: the operand whose
+                           ///< buffer this is (itself, or its alias root)
+  std::int32_t first =
+      0;  ///< arena roots: first and last call that touch the buffer, aliases included
   std::int32_t last = 0;
 };
 
 struct Call {
   const OpDef* def = nullptr;
-  const Kernel* kernel = nullptr;   ///< nullptr: the op's reference on the host
+  const Kernel* kernel = nullptr;  ///< nullptr: the op's reference on the host
   AttrBlob attrs{};
   std::vector<std::int32_t> in, out;  ///< operands
   Phase phase = Phase::steady;
@@ -40,9 +43,9 @@ struct Call {
 /// An entry of the weight store that the program reads.
 struct WeightEntry {
   std::string param;
-  DType dtype = DType::f32;         ///< of the entry; differs from the stored one when packing converts
+  DType dtype = DType::f32;  ///< of the entry; differs from the stored one when packing converts
   Layout layout = Layout::plain;
-  Shape shape;                      ///< of the param, as stored
+  Shape shape;  ///< of the param, as stored
 };
 struct StateEntry {
   std::string name;
@@ -67,17 +70,18 @@ struct Program {
 /// A program placed for upper sizes.
 struct Plan {
   DimBinding upper;
-  std::vector<std::int64_t> offsets;       ///< per operand, bytes in the arena; -1 outside the arena
-  std::vector<std::int64_t> bytes;         ///< per operand, at the upper sizes
+  std::vector<std::int64_t> offsets;  ///< per operand, bytes in the arena; -1 outside the arena
+  std::vector<std::int64_t> bytes;    ///< per operand, at the upper sizes
   std::int64_t arena_bytes = 0;
   struct CallPlan {
     ScratchNeed scratch;
-    bool zero_before = false;              ///< thread 0 clears the zeroed part of the shared area first
-    bool barrier_before = false;           ///< after that clearing, when this call itself uses the area
-    bool barrier_after = true;             ///< a later call needs what calls since the last barrier wrote, or the reverse
+    bool zero_before = false;     ///< thread 0 clears the zeroed part of the shared area first
+    bool barrier_before = false;  ///< after that clearing, when this call itself uses the area
+    bool barrier_after =
+        true;  ///< a later call needs what calls since the last barrier wrote, or the reverse
   };
   std::vector<CallPlan> calls;
-  std::int64_t scratch_per_worker = 0;     ///< largest need of a call; so are the next two
+  std::int64_t scratch_per_worker = 0;  ///< largest need of a call; so are the next two
   std::int64_t shared_bytes = 0, shared_zeroed_bytes = 0;
   int threads = 1;
   std::int64_t max_context = 0;

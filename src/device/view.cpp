@@ -17,8 +17,11 @@ TensorView make_view(const Shape& shape, const DimBinding& binding) {
   v.strides[last] = t.block_elements == 1 ? t.block_bytes : 0;
   if (last > 0) {
     // Packed layouts have no row stride; their kernels know the panel's.
-    v.strides[last - 1] = shape.layout == Layout::plain && v.dims[last] % t.block_elements == 0 ? row_bytes(shape.dtype, v.dims[last]) : 0;
-    for (int i = last - 2; i >= 0; --i) v.strides[i] = require(checked_mul(v.strides[i + 1], v.dims[i + 1]), "tensor");
+    v.strides[last - 1] = shape.layout == Layout::plain && v.dims[last] % t.block_elements == 0
+                              ? row_bytes(shape.dtype, v.dims[last])
+                              : 0;
+    for (int i = last - 2; i >= 0; --i)
+      v.strides[i] = require(checked_mul(v.strides[i + 1], v.dims[i + 1]), "tensor");
   }
   return v;
 }
@@ -31,7 +34,8 @@ std::int64_t view_bytes(const Shape& shape, const DimBinding& binding) {
     std::int64_t n = shape.dim(i).evaluate(binding);
     if (i == shape.rank() - 1) {
       if (n % t.block_elements != 0)
-        fail(ErrorCode::shape, "{}: rows of {} values are no multiple of {}", shape.text(), n, t.block_elements);
+        fail(ErrorCode::shape, "{}: rows of {} values are no multiple of {}", shape.text(), n,
+             t.block_elements);
       n /= t.block_elements;
     }
     bytes = require(checked_mul(bytes, n), "tensor");

@@ -8,7 +8,8 @@ namespace rlx {
 
 /// Contiguous view of a shape under a binding; data is not set. Errors (shape) as Dim::evaluate.
 TensorView make_view(const Shape& shape, const DimBinding& binding);
-/// Bytes of a plain contiguous tensor under a binding. Errors: shape; limit when the product leaves 64 bits; a state has none (0).
+/// Bytes of a plain contiguous tensor under a binding. Errors: shape; limit when the product leaves
+/// 64 bits; a state has none (0).
 std::int64_t view_bytes(const Shape& shape, const DimBinding& binding);
 
 }  // namespace rlx

@@ -14,7 +14,9 @@ struct Equation {
   int axis;
 };
 
-std::string place(const Equation& e) { return fmt::format("input \"{}\" axis {}", e.input, e.axis); }
+std::string place(const Equation& e) {
+  return fmt::format("input \"{}\" axis {}", e.input, e.axis);
+}
 
 // A size a*s + c of one symbol s: solves it. Nothing when the size has another form.
 bool solve(const Equation& e, DimBinding& binding) {
@@ -22,9 +24,12 @@ bool solve(const Equation& e, DimBinding& binding) {
   std::vector<Symbol> symbols;
   d.collect(symbols);
   if (symbols.size() != 1) return false;
-  const auto at = [&](std::int64_t v) { return d.bind(DimBinding{{symbols[0], v}}).constant().value_or(0); };
+  const auto at = [&](std::int64_t v) {
+    return d.bind(DimBinding{{symbols[0], v}}).constant().value_or(0);
+  };
   const std::int64_t c = at(0), slope = at(1) - c;
-  if (slope == 0 || at(2) - at(1) != slope || !(Dim(slope) * Dim(symbols[0]) + Dim(c) == d)) return false;
+  if (slope == 0 || at(2) - at(1) != slope || !(Dim(slope) * Dim(symbols[0]) + Dim(c) == d))
+    return false;
   if ((e.size - c) % slope != 0 || (e.size - c) / slope < 0)
     fail(ErrorCode::shape, "{}: {} cannot be {}", place(e), e.dim.text(), e.size);
   binding.set(symbols[0], (e.size - c) / slope);
@@ -35,11 +40,14 @@ std::vector<Equation> equations(const Graph& graph, std::span<const NamedDims> i
   std::vector<Equation> all;
   for (const NamedDims& in : inputs) {
     const Value v = graph.find_source(in.name);
-    if (!v || !graph.node(v).is<Input>()) fail(ErrorCode::invalid_argument, "{}: no input named \"{}\"", graph.name, in.name);
+    if (!v || !graph.node(v).is<Input>())
+      fail(ErrorCode::invalid_argument, "{}: no input named \"{}\"", graph.name, in.name);
     const Shape& shape = graph.shape(v);
     if (static_cast<std::size_t>(shape.rank()) != in.dims.size())
-      fail(ErrorCode::shape, "input \"{}\": expected rank {}, found {}", in.name, shape.rank(), in.dims.size());
-    for (int a = 0; a < shape.rank(); ++a) all.push_back({shape.dim(a), in.dims[static_cast<std::size_t>(a)], in.name, a});
+      fail(ErrorCode::shape, "input \"{}\": expected rank {}, found {}", in.name, shape.rank(),
+           in.dims.size());
+    for (int a = 0; a < shape.rank(); ++a)
+      all.push_back({shape.dim(a), in.dims[static_cast<std::size_t>(a)], in.name, a});
   }
   return all;
 }
@@ -49,7 +57,8 @@ std::vector<Equation> equations(const Graph& graph, std::span<const NamedDims> i
 DimBinding infer_bindings(const Graph& graph, std::span<const NamedDims> inputs) {
   const std::vector<Equation> all = equations(graph, inputs);
   DimBinding binding;
-  std::map<Symbol, std::string> source;  // which equation fixed a symbol, for the message of a contradiction
+  std::map<Symbol, std::string>
+      source;  // which equation fixed a symbol, for the message of a contradiction
   for (bool progress = true; progress;) {
     progress = false;
     for (const Equation& e : all) {
@@ -65,15 +74,16 @@ DimBinding infer_bindings(const Graph& graph, std::span<const NamedDims> inputs)
     if (!d.is_constant()) {
       std::vector<Symbol> left;
       d.collect(left);
-      fail(ErrorCode::shape, "{}: {} = {} does not tell its symbols apart (\"{}\" stays open)", place(e), e.dim.text(), e.size,
-           left[0].name());
+      fail(ErrorCode::shape, "{}: {} = {} does not tell its symbols apart (\"{}\" stays open)",
+           place(e), e.dim.text(), e.size, left[0].name());
     }
     if (*d.constant() == e.size) continue;
     std::vector<Symbol> used;
     e.dim.collect(used);
     fail(ErrorCode::shape, "{}: expected {}{}, found {}{}", place(e), e.dim.text(),
          e.dim.is_constant() ? "" : fmt::format(" = {}", *d.constant()), e.size,
-         used.empty() ? "" : fmt::format(" (\"{}\" was fixed by {})", used[0].name(), source[used[0]]));
+         used.empty() ? ""
+                      : fmt::format(" (\"{}\" was fixed by {})", used[0].name(), source[used[0]]));
   }
   return binding;
 }

@@ -1,5 +1,5 @@
-// A graph: nodes in program order, each an op with its attributes, operands and the shapes of its results. HIR and MIR are
-// both graphs; they differ in which ops may appear (stage.h).
+// A graph: nodes in program order, each an op with its attributes, operands and the shapes of its
+// results. HIR and MIR are both graphs; they differ in which ops may appear (stage.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct Value {
   explicit operator bool() const { return node >= 0; }
 };
 
-/// Where a node comes from: the block that emitted it ("layers.3.attention"), for reports and messages.
+/// Where a node comes from: the block that emitted it ("layers.3.attention"), for reports and
+/// messages.
 struct Node {
   const OpDef* def = nullptr;
   AttrBlob attrs{};
@@ -56,7 +57,8 @@ constexpr std::string_view name(Stage s) { return s == Stage::hir ? "hir" : "mir
 
 class Graph {
  public:
-  explicit Graph(std::string graph_name = "graph", Stage s = Stage::hir) : name(std::move(graph_name)), stage(s) {}
+  explicit Graph(std::string graph_name = "graph", Stage s = Stage::hir)
+      : name(std::move(graph_name)), stage(s) {}
 
   std::string name;
   Stage stage;
@@ -68,10 +70,14 @@ class Graph {
   std::span<const Output> outputs() const { return outputs_; }
   std::span<const DimCheck> checks() const { return checks_; }
 
-  /// Appends a node whose operands stand before it; infers its results. Errors (shape) name the op, operand and origin.
-  Value add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs, std::string origin = {});
-  /// Appends a source (input, param, state) of a given shape. Error(invalid_argument): a second source of that name.
-  Value add_source(const OpDef& def, std::string source_name, const Shape& shape, std::string origin = {});
+  /// Appends a node whose operands stand before it; infers its results. Errors (shape) name the op,
+  /// operand and origin.
+  Value add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs,
+            std::string origin = {});
+  /// Appends a source (input, param, state) of a given shape. Error(invalid_argument): a second
+  /// source of that name.
+  Value add_source(const OpDef& def, std::string source_name, const Shape& shape,
+                   std::string origin = {});
   void set_outputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
 
   /// The source of a name; an empty Value when there is none.
@@ -85,14 +91,14 @@ class Graph {
   std::vector<DimCheck> checks_;
 };
 
-/// Emits ops into a graph: `Value y = b(RmsNorm{.eps = 1e-5f}, x, weight);`. Shape errors are thrown at that line.
+/// Emits ops into a graph: `Value y = b(RmsNorm{.eps = 1e-5f}, x, weight);`. Shape errors are
+/// thrown at that line.
 class Builder {
  public:
   explicit Builder(Graph& graph) : graph_(&graph) {}
 
   template <typename Op, typename... Values>
-    requires(std::same_as<Values, Value> && ...)
-  Value operator()(const Op& op, Values... inputs) {
+  requires(std::same_as<Values, Value>&&...) Value operator()(const Op& op, Values... inputs) {
     return emit(op, {inputs...});
   }
   template <typename Op>
@@ -140,12 +146,14 @@ class Body {
 std::vector<Symbol> collect_symbols(const Graph& graph);
 inline bool has_symbols(const Graph& graph) { return !collect_symbols(graph).empty(); }
 
-/// The same nodes with every size evaluated; unbound symbols stay. Error(shape): a check that fails under the binding.
+/// The same nodes with every size evaluated; unbound symbols stay. Error(shape): a check that fails
+/// under the binding.
 Graph bind(const Graph& graph, const DimBinding& binding);
 /// Error(shape) that names the first symbol left and the first node that needs it.
 void require_bound(const Graph& graph);
-/// Symbol sizes from the concrete shapes of named inputs. Errors (shape): a contradiction (both inputs named), another rank, a size that
-/// the expression cannot have, symbols that cannot be told apart.
+/// Symbol sizes from the concrete shapes of named inputs. Errors (shape): a contradiction (both
+/// inputs named), another rank, a size that the expression cannot have, symbols that cannot be told
+/// apart.
 struct NamedDims {
   std::string name;
   std::vector<std::int64_t> dims;

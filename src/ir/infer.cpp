@@ -30,20 +30,23 @@ void InferContext::rank(int i, int rank) {
 }
 
 void InferContext::dtype(int i, std::initializer_list<DType> any_of) {
-  if (std::find(any_of.begin(), any_of.end(), in(i).dtype) != any_of.end() && !in(i).is_state()) return;
+  if (std::find(any_of.begin(), any_of.end(), in(i).dtype) != any_of.end() && !in(i).is_state())
+    return;
   std::string names;
   for (DType d : any_of) names += fmt::format("{}{}", names.empty() ? "" : " or ", name(d));
   fail("{}: expected {}, found {}", operand(i), names, in(i).text());
 }
 
 void InferContext::is_float(int i) {
-  if (!rlx::is_float(in(i).dtype) || in(i).is_state()) fail("{}: expected a float dtype, found {}", operand(i), in(i).text());
+  if (!rlx::is_float(in(i).dtype) || in(i).is_state())
+    fail("{}: expected a float dtype, found {}", operand(i), in(i).text());
 }
 
 void InferContext::is_kind(int i, ShapeKind kind) {
   if (in(i).kind == kind) return;
   constexpr std::string_view names[] = {"a tensor", "a kv state", "the page table"};
-  fail("{}: expected {}, found {}", operand(i), names[static_cast<std::size_t>(kind)], in(i).text());
+  fail("{}: expected {}, found {}", operand(i), names[static_cast<std::size_t>(kind)],
+       in(i).text());
 }
 
 }  // namespace rlx

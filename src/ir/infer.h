@@ -1,5 +1,5 @@
-// Symbolic shape inference: what an op's infer() sees. Sizes are Dim expressions; what cannot be decided becomes a check
-// that is evaluated when the symbols are bound.
+// Symbolic shape inference: what an op's infer() sees. Sizes are Dim expressions; what cannot be
+// decided becomes a check that is evaluated when the symbols are bound.
 #pragma once
 
 #include <span>
@@ -23,15 +23,16 @@ class InferContext {
   InferContext(const OpDef& def, std::span<const Shape> inputs) : def_(def), inputs_(inputs) {}
 
   int arity() const { return static_cast<int>(inputs_.size()); }
-  const Shape& in(int i) const;              ///< fails "op: needs N operands, found M" when it is absent
+  const Shape& in(int i) const;  ///< fails "op: needs N operands, found M" when it is absent
   bool has(int i) const { return i < arity(); }
-  std::string_view operand(int i) const;     ///< name of operand i, for messages
+  std::string_view operand(int i) const;  ///< name of operand i, for messages
 
   void out(const Shape& shape) { results_.push_back(shape); }
 
-  /// Both sizes must be equal: an Error(shape) now when they are known to differ, a check for later when undecided.
+  /// Both sizes must be equal: an Error(shape) now when they are known to differ, a check for later
+  /// when undecided.
   void equal(Dim a, Dim b, std::string_view what);
-  void rank(int i, int rank);                ///< operand i has this rank
+  void rank(int i, int rank);  ///< operand i has this rank
   void dtype(int i, std::initializer_list<DType> any_of);
   void is_float(int i);
   void is_kind(int i, ShapeKind kind);

@@ -1,4 +1,5 @@
-// What a kernel or a reference implementation gets at run time. Plain data: included by the instruction-set units.
+// What a kernel or a reference implementation gets at run time. Plain data: included by the
+// instruction-set units.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,12 @@
 
 namespace rlx {
 
-inline constexpr int kViewRank = 6;        ///< = kMaxRank of shape.h
-inline constexpr int kPageTokens = 64;     ///< tokens per page of a KV cache
+inline constexpr int kViewRank = 6;     ///< = kMaxRank of shape.h
+inline constexpr int kPageTokens = 64;  ///< tokens per page of a KV cache
 
-/// A KV cache of one layer: pages of 64 tokens. Page p of head h starts at k + p * k_page + h * k_head (bytes); V alike.
-/// Inside a page of a head: the plain layout is [64 tokens][head_dim] rows of the state's dtype (f32, f16, bf16 or q8_0), p16
-/// is the backend's.
+/// A KV cache of one layer: pages of 64 tokens. Page p of head h starts at k + p * k_page + h *
+/// k_head (bytes); V alike. Inside a page of a head: the plain layout is [64 tokens][head_dim] rows
+/// of the state's dtype (f32, f16, bf16 or q8_0), p16 is the backend's.
 struct KvPool {
   std::byte* k;
   std::byte* v;
@@ -22,9 +23,9 @@ struct KvPool {
   std::int64_t pages;  ///< capacity
 };
 
-/// One operand. Strides are in bytes; stride of the last axis is the element size when contiguous (always so for block
-/// formats, whose dims count elements). For a kv state `data` points at a KvPool and dims are [kv_heads, head_dim]; for the
-/// page table it is i32 [slots, pages per slot].
+/// One operand. Strides are in bytes; stride of the last axis is the element size when contiguous
+/// (always so for block formats, whose dims count elements). For a kv state `data` points at a
+/// KvPool and dims are [kv_heads, head_dim]; for the page table it is i32 [slots, pages per slot].
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -34,7 +35,9 @@ struct TensorView {
   std::int64_t strides[kViewRank] = {};
 
   template <typename T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   const KvPool& pool() const { return *static_cast<const KvPool*>(data); }
   /// Row r of a matrix-like view [r, ...].
   template <typename T>
@@ -43,16 +46,19 @@ struct TensorView {
   }
 };
 
-/// All operands, in the order of the op, and this worker's place. Every worker of the executor calls the kernel with the same
-/// operands; the kernel does the part of `thread` of `threads`, and the executor puts a barrier after it.
+/// All operands, in the order of the op, and this worker's place. Every worker of the executor
+/// calls the kernel with the same operands; the kernel does the part of `thread` of `threads`, and
+/// the executor puts a barrier after it.
 struct KernelArgs {
   const TensorView* in = nullptr;
   const TensorView* out = nullptr;
   int inputs = 0, outputs = 0;
   int thread = 0, threads = 1;
-  std::byte* scratch = nullptr;         ///< this worker's bytes, 64-byte aligned (Kernel::scratch, per_worker)
-  std::byte* shared = nullptr;          ///< one area for the call, 64-byte aligned (Kernel::scratch, shared); the first
-                                        ///< `shared_zeroed` bytes are zero when the call begins
+  std::byte* scratch =
+      nullptr;  ///< this worker's bytes, 64-byte aligned (Kernel::scratch, per_worker)
+  std::byte* shared =
+      nullptr;  ///< one area for the call, 64-byte aligned (Kernel::scratch, shared); the first
+                ///< `shared_zeroed` bytes are zero when the call begins
 };
 
 }  // namespace rlx

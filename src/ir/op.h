@@ -1,4 +1,5 @@
-// What an op is: a struct whose fields are its attributes and whose statics are its meaning (architecture.md, section 2).
+// What an op is: a struct whose fields are its attributes and whose statics are its meaning
+// (architecture.md, section 2).
 #pragma once
 
 #include <array>
@@ -25,16 +26,18 @@ struct Sample;       // ir/sample.h
 /// Properties that passes match instead of lists of names.
 enum class Trait : std::uint32_t {
   none = 0,
-  elementwise = 1,   ///< result i depends on element i of the operands (after broadcast)
+  elementwise = 1,  ///< result i depends on element i of the operands (after broadcast)
   reduction = 2,
-  view = 4,          ///< the result is another reading of the operand's bytes; no work at run time
-  state = 8,         ///< reads or updates a state operand
-  composite = 16,    ///< a block of HIR: must be expanded before MIR
+  view = 4,        ///< the result is another reading of the operand's bytes; no work at run time
+  state = 8,       ///< reads or updates a state operand
+  composite = 16,  ///< a block of HIR: must be expanded before MIR
   commutative = 32,
-  source = 64,       ///< input, param, state: no operands
-  compute = 128,     ///< matrix product, attention, recurrence, convolution (phases, compiler.md, section 5)
+  source = 64,  ///< input, param, state: no operands
+  compute =
+      128,  ///< matrix product, attention, recurrence, convolution (phases, compiler.md, section 5)
   sampling = 256,
-  row_wise = 512,    ///< row r of the result depends only on row r of the first operand (others may be params)
+  row_wise = 512,  ///< row r of the result depends only on row r of the first operand (others may
+                   ///< be params)
 };
 constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -65,29 +68,33 @@ constexpr Field<Op, T> field(std::string_view name, T Op::*member) {
 inline constexpr std::size_t kAttrBytes = 64;
 using AttrBlob = std::array<std::byte, kAttrBytes>;
 
-/// An enumeration used as an attribute gives the names of its values in order: `enum_names(E)` found by ADL.
+/// An enumeration used as an attribute gives the names of its values in order: `enum_names(E)`
+/// found by ADL.
 template <typename E>
 concept NamedEnum = std::is_enum_v<E> && requires(E e) {
   { enum_names(e) } -> std::convertible_to<std::span<const std::string_view>>;
 };
 
-/// The erased record of an op that printer, parser, verifier, hasher, interpreter and conformance test walk. A constant.
+/// The erased record of an op that printer, parser, verifier, hasher, interpreter and conformance
+/// test walk. A constant.
 struct OpDef {
   std::string_view name;
   std::uint64_t id;
   Trait traits;
-  std::span<const std::string_view> operands;   ///< names, for messages; empty when the count varies
-  int optional_operands = 0;                    ///< how many of the last operands may be absent
-  int in_place = -1;                            ///< operand whose buffer result 0 may take over at its last use, -1: none
-  std::string (*print)(const AttrBlob&);        ///< " eps=1e-06 groups=4"; default values are left out
-  bool (*set)(AttrBlob&, std::string_view key, std::string_view value);  ///< false: unknown key or bad value
+  std::span<const std::string_view> operands;  ///< names, for messages; empty when the count varies
+  int optional_operands = 0;                   ///< how many of the last operands may be absent
+  int in_place = -1;  ///< operand whose buffer result 0 may take over at its last use, -1: none
+  std::string (*print)(const AttrBlob&);  ///< " eps=1e-06 groups=4"; default values are left out
+  bool (*set)(AttrBlob&, std::string_view key,
+              std::string_view value);  ///< false: unknown key or bad value
   bool (*equal)(const AttrBlob&, const AttrBlob&);
   AttrBlob (*defaults)();
-  void (*bind_dims)(AttrBlob&, const DimBinding&);          ///< evaluates Dim attributes; no-op without them
+  void (*bind_dims)(AttrBlob&,
+                    const DimBinding&);  ///< evaluates Dim attributes; no-op without them
   void (*collect_dims)(const AttrBlob&, std::vector<Symbol>&);
   void (*infer)(const AttrBlob&, InferContext&);
-  void (*reference)(const AttrBlob&, const KernelArgs&);    ///< nullptr for ops with a body
-  void (*decompose)(const AttrBlob&, Body&);                ///< nullptr for ops with a reference
+  void (*reference)(const AttrBlob&, const KernelArgs&);  ///< nullptr for ops with a body
+  void (*decompose)(const AttrBlob&, Body&);              ///< nullptr for ops with a reference
   std::vector<Sample> (*samples)();
 
   bool has(Trait t) const { return rlx::has(traits, t); }
@@ -113,7 +120,8 @@ const OpDef& op_def() {
 
 template <typename Op>
 AttrBlob to_blob(const Op& op) {
-  static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes, "attributes: trivially copyable, 64 bytes");
+  static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes,
+                "attributes: trivially copyable, 64 bytes");
   AttrBlob blob{};
   __builtin_memcpy(blob.data(), &op, sizeof(Op));
   return blob;

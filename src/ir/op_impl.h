@@ -1,4 +1,5 @@
-// Makes the erased OpDef of an op struct. Included by ops/all.cpp only (and by tests that bring their own ops).
+// Makes the erased OpDef of an op struct. Included by ops/all.cpp only (and by tests that bring
+// their own ops).
 #pragma once
 
 #include <charconv>
@@ -10,7 +11,7 @@
 namespace rlx::detail {
 
 std::string print_value(bool v);
-std::string print_value(float v);   // shortest text that reads back equal
+std::string print_value(float v);  // shortest text that reads back equal
 std::string print_value(double v);
 std::string print_value(std::int64_t v);
 std::string print_value(DType v);
@@ -64,8 +65,11 @@ template <typename Op>
 bool set_attr(AttrBlob& blob, std::string_view key, std::string_view value) {
   Op op = from_blob<Op>(blob);
   bool found = false;
-  std::apply([&](const auto&... f) { ((f.name == key ? void(found = parse_value(value, op.*f.member)) : void()), ...); },
-             Op::fields());
+  std::apply(
+      [&](const auto&... f) {
+        ((f.name == key ? void(found = parse_value(value, op.*f.member)) : void()), ...);
+      },
+      Op::fields());
   if (found) blob = to_blob(op);
   return found;
 }
@@ -78,11 +82,17 @@ void collect_field(const T&, std::vector<Symbol>&) {}
 inline void collect_field(const Dim& d, std::vector<Symbol>& out) { d.collect(out); }
 
 template <typename Op>
-concept HasInfer = requires(const Op& op, InferContext& c) { op.infer(c); };
+concept HasInfer = requires(const Op& op, InferContext& c) {
+  op.infer(c);
+};
 template <typename Op>
-concept HasReference = requires(const Op& op, const KernelArgs& a) { op.reference(a); };
+concept HasReference = requires(const Op& op, const KernelArgs& a) {
+  op.reference(a);
+};
 template <typename Op>
-concept HasBody = requires(const Op& op, Body& b) { op.decompose(b); };
+concept HasBody = requires(const Op& op, Body& b) {
+  op.decompose(b);
+};
 
 template <typename Op>
 constexpr OpDef make_op_def() {
@@ -99,7 +109,9 @@ constexpr OpDef make_op_def() {
   if constexpr (requires { Op::in_place; }) d.in_place = Op::in_place;
   d.print = print_attrs<Op>;
   d.set = set_attr<Op>;
-  d.equal = [](const AttrBlob& a, const AttrBlob& b) { return from_blob<Op>(a) == from_blob<Op>(b); };
+  d.equal = [](const AttrBlob& a, const AttrBlob& b) {
+    return from_blob<Op>(a) == from_blob<Op>(b);
+  };
   d.defaults = [] { return to_blob(Op{}); };
   d.bind_dims = [](AttrBlob& blob, const DimBinding& binding) {
     Op op = from_blob<Op>(blob);
@@ -110,12 +122,16 @@ constexpr OpDef make_op_def() {
     const Op op = from_blob<Op>(blob);
     std::apply([&](const auto&... f) { (collect_field(op.*f.member, out), ...); }, Op::fields());
   };
-  if constexpr (HasInfer<Op>) d.infer = [](const AttrBlob& a, InferContext& c) { from_blob<Op>(a).infer(c); };
+  if constexpr (HasInfer<Op>)
+    d.infer = [](const AttrBlob& a, InferContext& c) { from_blob<Op>(a).infer(c); };
   if constexpr (HasReference<Op>)
     d.reference = [](const AttrBlob& a, const KernelArgs& k) { from_blob<Op>(a).reference(k); };
-  if constexpr (HasBody<Op>) d.decompose = [](const AttrBlob& a, Body& b) { from_blob<Op>(a).decompose(b); };
-  if constexpr (requires { Op::samples(); }) d.samples = [] { return Op::samples(); };
-  else d.samples = [] { return std::vector<Sample>{}; };
+  if constexpr (HasBody<Op>)
+    d.decompose = [](const AttrBlob& a, Body& b) { from_blob<Op>(a).decompose(b); };
+  if constexpr (requires { Op::samples(); })
+    d.samples = [] { return Op::samples(); };
+  else
+    d.samples = [] { return std::vector<Sample>{}; };
   return d;
 }
 

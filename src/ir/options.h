@@ -11,18 +11,19 @@
 
 namespace rlx {
 
-/// Precision of activations in products (kernels.md, 2.8). automatic: int8 groups for quantised weights, bf16 for bf16 weights on
-/// bf16 units, else f32.
+/// Precision of activations in products (kernels.md, 2.8). automatic: int8 groups for quantised
+/// weights, bf16 for bf16 weights on bf16 units, else f32.
 enum class Activations : std::uint8_t { automatic, int8, bf16, f32 };
 
 struct Precision {
   Activations activations = Activations::automatic;
-  std::optional<DType> kv;  ///< f32, f16, bf16 or q8_0; empty: the backend's default (f32 when activations are f32)
+  std::optional<DType>
+      kv;  ///< f32, f16, bf16 or q8_0; empty: the backend's default (f32 when activations are f32)
   bool operator==(const Precision&) const = default;
 };
 
-/// PreferNative: a native kernel where one fits, else the common form. ForceCommon: bodies of primitive ops. ForceNative: an op
-/// without a native kernel is an error (compiler.md, section 4).
+/// PreferNative: a native kernel where one fits, else the common form. ForceCommon: bodies of
+/// primitive ops. ForceNative: an op without a native kernel is an error (compiler.md, section 4).
 enum class DispatchPolicy : std::uint8_t { prefer_native, force_common, force_native };
 
 struct KernelDispatchConfig {

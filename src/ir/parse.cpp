@@ -17,7 +17,9 @@ class Line {
  public:
   Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
 
-  [[noreturn]] void error(const std::string& what) const { fail(ErrorCode::format, "{}:{}: {}", where_, at_ + 1, what); }
+  [[noreturn]] void error(const std::string& what) const {
+    fail(ErrorCode::format, "{}:{}: {}", where_, at_ + 1, what);
+  }
   void skip() {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
@@ -35,7 +37,9 @@ class Line {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) error(fmt::format("expected '{}', found {}", c, done() ? "the end of the line" : fmt::format("'{}'", text_[at_])));
+    if (!take(c))
+      error(fmt::format("expected '{}', found {}", c,
+                        done() ? "the end of the line" : fmt::format("'{}'", text_[at_])));
   }
   std::string_view word(const char* what) {
     skip();
@@ -97,20 +101,25 @@ class Line {
     if (at_ == text_.size()) error("a string without its closing quote");
     const char c = text_[at_++];
     switch (c) {
-      case 'n': return '\n';
-      case 't': return '\t';
+      case 'n':
+        return '\n';
+      case 't':
+        return '\t';
       case '"':
-      case '\\': return c;
+      case '\\':
+        return c;
       case 'x': {
         unsigned v = 0;
         const char* from = text_.data() + at_;
         const char* to = text_.data() + std::min(at_ + 2, text_.size());
         const auto [end, ec] = std::from_chars(from, to, v, 16);
-        if (ec != std::errc{} || end != from + 2) error("expected two hexadecimal digits after \\x");
+        if (ec != std::errc{} || end != from + 2)
+          error("expected two hexadecimal digits after \\x");
         at_ += 2;
         return static_cast<char>(v);
       }
-      default: error(fmt::format("unknown escape \\{}", c));
+      default:
+        error(fmt::format("unknown escape \\{}", c));
     }
   }
 
@@ -144,7 +153,8 @@ class GraphParser {
         closed = true;
       }
     }
-    if (!closed) fail(ErrorCode::format, "{}: expected a line \"return ...\", found the end", origin_);
+    if (!closed)
+      fail(ErrorCode::format, "{}: expected a line \"return ...\", found the end", origin_);
     return std::move(graph_);
   }
 
@@ -155,15 +165,19 @@ class GraphParser {
     if (line.word("\"stage\"") != "stage") line.error("expected stage=hir or stage=mir");
     line.expect('=');
     const std::string_view stage = line.word("a stage");
-    if (stage == "hir") graph_.stage = Stage::hir;
-    else if (stage == "mir") graph_.stage = Stage::mir;
-    else line.error(fmt::format("unknown stage \"{}\": expected hir or mir", stage));
+    if (stage == "hir")
+      graph_.stage = Stage::hir;
+    else if (stage == "mir")
+      graph_.stage = Stage::mir;
+    else
+      line.error(fmt::format("unknown stage \"{}\": expected hir or mir", stage));
     if (!line.done()) line.error("expected the end of the line");
   }
 
   Value value(Line& line) {
     const std::int32_t n = line.number();
-    if (static_cast<std::size_t>(n) >= values_.size()) line.error(fmt::format("%{} is used before it is made", n));
+    if (static_cast<std::size_t>(n) >= values_.size())
+      line.error(fmt::format("%{} is used before it is made", n));
     return values_[static_cast<std::size_t>(n)];
   }
 
@@ -172,7 +186,8 @@ class GraphParser {
     do {
       const std::int32_t n = line.number();
       if (static_cast<std::size_t>(n) != values_.size() + results++)
-        line.error(fmt::format("expected %{}, found %{}: values are numbered in order", values_.size() + results - 1, n));
+        line.error(fmt::format("expected %{}, found %{}: values are numbered in order",
+                               values_.size() + results - 1, n));
     } while (line.take(','));
     line.expect('=');
     const std::string_view op = line.word("the name of an op");
@@ -190,14 +205,16 @@ class GraphParser {
         while (line.take(','));
         line.expect(')');
       }
-      if (inputs.size() > 24) line.error(fmt::format("{} operands: expected at most 24", inputs.size()));
+      if (inputs.size() > 24)
+        line.error(fmt::format("{} operands: expected at most 24", inputs.size()));
     }
     AttrBlob attrs = def->defaults();
     while (line.peek() != ':') {
       const std::string key(line.word("an attribute or ':'"));
       line.expect('=');
       const std::string text(line.value());
-      if (!def->set(attrs, key, text)) line.error(fmt::format("{}: no attribute {}={}", def->name, key, text));
+      if (!def->set(attrs, key, text))
+        line.error(fmt::format("{}: no attribute {}={}", def->name, key, text));
     }
     line.expect(':');
     std::vector<Shape> shapes;
@@ -206,8 +223,10 @@ class GraphParser {
     std::string origin;
     if (line.take('@')) origin = line.string();
     if (!line.done()) line.error("expected the end of the line");
-    if (shapes.size() != results) line.error(fmt::format("{} results but {} shapes", results, shapes.size()));
-    add(line, *def, attrs, std::move(inputs), std::move(source_name), shapes, std::move(origin));
+    if (shapes.size() != results)
+      line.error(fmt::format("{} results but {} shapes", results, shapes.size()));
+    add(line, Written{def, attrs, std::move(inputs), std::move(source_name), std::move(shapes),
+                      std::move(origin)});
   }
 
   Shape shape(Line& line) {
@@ -218,27 +237,41 @@ class GraphParser {
     }
   }
 
-  void add(Line& line, const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs, std::string source_name,
-           const std::vector<Shape>& shapes, std::string origin) {
+  // A node as the text has it.
+  struct Written {
+    const OpDef* def;
+    AttrBlob attrs;
+    std::vector<Value> inputs;
+    std::string source_name;
+    std::vector<Shape> shapes;
+    std::string origin;
+  };
+
+  void add(Line& line, Written w) {
+    const OpDef& def = *w.def;
     Value v;
     try {
-      v = def.has(Trait::source) ? graph_.add_source(def, std::move(source_name), shapes.at(0), std::move(origin))
-                                 : graph_.add(def, attrs, std::move(inputs), std::move(origin));
+      v = def.has(Trait::source)
+              ? graph_.add_source(def, std::move(w.source_name), w.shapes[0], std::move(w.origin))
+              : graph_.add(def, w.attrs, std::move(w.inputs), std::move(w.origin));
     } catch (const Error& e) {
       line.error(e.what());
     }
     const Node& n = graph_.node(v);
-    if (n.results.size() != shapes.size())
-      line.error(fmt::format("{} gives {} results, found {}", def.name, n.results.size(), shapes.size()));
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      if (!(shapes[i] == n.results[i]))
-        line.error(fmt::format("{} gives {}, found {}", def.name, n.results[i].text(), shapes[i].text()));
+    if (n.results.size() != w.shapes.size())
+      line.error(
+          fmt::format("{} gives {} results, found {}", def.name, n.results.size(), w.shapes.size()));
+    for (std::size_t i = 0; i < w.shapes.size(); ++i) {
+      if (!(w.shapes[i] == n.results[i]))
+        line.error(fmt::format("{} gives {}, found {}", def.name, n.results[i].text(),
+                               w.shapes[i].text()));
       values_.push_back({v.node, static_cast<std::int32_t>(i)});
     }
   }
 
   void read_return(Line& line) {
-    if (line.word("a value or \"return\"") != "return") line.error("expected a line \"%N = op(...)\" or \"return ...\"");
+    if (line.word("a value or \"return\"") != "return")
+      line.error("expected a line \"%N = op(...)\" or \"return ...\"");
     std::vector<Output> outputs;
     if (!line.done()) {
       do {
@@ -260,6 +293,8 @@ class GraphParser {
 
 }  // namespace
 
-Graph parse_graph(std::string_view text, const std::string& origin) { return GraphParser(text, origin).parse(); }
+Graph parse_graph(std::string_view text, const std::string& origin) {
+  return GraphParser(text, origin).parse();
+}
 
 }  // namespace rlx

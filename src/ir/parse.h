@@ -8,8 +8,8 @@
 
 namespace rlx {
 
-/// Errors (format) as "origin:line: what was expected and found"; also when a written shape differs from the inferred one.
-/// Empty lines and lines that start with # are skipped.
+/// Errors (format) as "origin:line: what was expected and found"; also when a written shape differs
+/// from the inferred one. Empty lines and lines that start with # are skipped.
 Graph parse_graph(std::string_view text, const std::string& origin);
 
 }  // namespace rlx

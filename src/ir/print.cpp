@@ -16,7 +16,9 @@ std::vector<std::int32_t> numbers(const Graph& graph) {
 
 std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std::int32_t i) {
   const Node& n = graph.node(i);
-  const auto number = [&](Value v) { return fmt::format("%{}", first[static_cast<std::size_t>(v.node)] + v.index); };
+  const auto number = [&](Value v) {
+    return fmt::format("%{}", first[static_cast<std::size_t>(v.node)] + v.index);
+  };
   std::string text;
   for (std::size_t k = 0; k < n.results.size(); ++k)
     text += (k > 0 ? ", " : "") + number({i, static_cast<std::int32_t>(k)});
@@ -25,11 +27,13 @@ std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std
     text += " " + quoted(n.name);
   } else {
     text += "(";
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) text += (k > 0 ? ", " : "") + number(n.inputs[k]);
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      text += (k > 0 ? ", " : "") + number(n.inputs[k]);
     text += ")";
   }
   text += n.def->print(n.attrs) + " :";
-  for (std::size_t k = 0; k < n.results.size(); ++k) text += (k > 0 ? ", " : " ") + n.results[k].text();
+  for (std::size_t k = 0; k < n.results.size(); ++k)
+    text += (k > 0 ? ", " : " ") + n.results[k].text();
   if (!n.origin.empty()) text += " @" + quoted(n.origin);
   return text;
 }
@@ -39,21 +43,29 @@ std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') out += fmt::format("\\{}", c);
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (static_cast<unsigned char>(c) < 32 || c == 127) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += fmt::format("\\{}", c);
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 32 || c == 127)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
   }
   return out + "\"";
 }
 
-std::string print_node(const Graph& graph, std::int32_t node) { return line(graph, numbers(graph), node); }
+std::string print_node(const Graph& graph, std::int32_t node) {
+  return line(graph, numbers(graph), node);
+}
 
 std::string print(const Graph& graph) {
   const std::vector<std::int32_t> first = numbers(graph);
   std::string text = fmt::format("graph {} stage={}\n", quoted(graph.name), name(graph.stage));
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) text += "  " + line(graph, first, static_cast<std::int32_t>(i)) + "\n";
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+    text += "  " + line(graph, first, static_cast<std::int32_t>(i)) + "\n";
   text += "return";
   for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
     const Output& o = graph.outputs()[k];

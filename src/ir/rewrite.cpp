@@ -8,7 +8,8 @@ Rewriter::Rewriter(Graph& graph) : graph_(graph), uses_(graph.uses()), map_(grap
 
 bool Rewriter::single_use(Value v) const {
   return uses_[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)] == 1 &&
-         std::none_of(graph_.outputs().begin(), graph_.outputs().end(), [&](const Output& o) { return o.value == v; });
+         std::none_of(graph_.outputs().begin(), graph_.outputs().end(),
+                      [&](const Output& o) { return o.value == v; });
 }
 
 Value Rewriter::now(Value v) const {
@@ -33,9 +34,11 @@ bool Rewriter::run(const Rule& rule) {
     b.set_origin(n.origin);
     Answer answer = rule(Site{static_cast<std::int32_t>(i), n, inputs, b});
     if (answer.empty()) {
-      const Value v = n.def->has(Trait::source) ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
-                                                : fresh.add(*n.def, n.attrs, inputs, n.origin);
-      for (std::size_t k = 0; k < n.results.size(); ++k) answer.push_back({v.node, static_cast<std::int32_t>(k)});
+      const Value v = n.def->has(Trait::source)
+                          ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
+                          : fresh.add(*n.def, n.attrs, inputs, n.origin);
+      for (std::size_t k = 0; k < n.results.size(); ++k)
+        answer.push_back({v.node, static_cast<std::int32_t>(k)});
     } else {
       changed = true;
       RLX_CHECK(answer.size() == n.results.size(), std::string(n.def->name));
@@ -74,12 +77,14 @@ bool drop_dead(Graph& graph) {
     const Node& n = graph.nodes()[k];
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back({moved[static_cast<std::size_t>(v.node)], v.index});
-    const Value v = n.def->has(Trait::source) ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
-                                              : fresh.add(*n.def, n.attrs, std::move(inputs), n.origin);
+    const Value v = n.def->has(Trait::source)
+                        ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
+                        : fresh.add(*n.def, n.attrs, std::move(inputs), n.origin);
     moved[k] = v.node;
   }
   std::vector<Output> outputs;
-  for (const Output& o : graph.outputs()) outputs.push_back({o.name, {moved[static_cast<std::size_t>(o.value.node)], o.value.index}});
+  for (const Output& o : graph.outputs())
+    outputs.push_back({o.name, {moved[static_cast<std::size_t>(o.value.node)], o.value.index}});
   fresh.set_outputs(std::move(outputs));
   graph = std::move(fresh);
   return true;

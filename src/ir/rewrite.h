@@ -9,18 +9,19 @@
 
 namespace rlx {
 
-/// Walks the nodes of a graph in order and rebuilds it. For each node the function may emit other nodes and give the values that
-/// stand for the node's results; without an answer the node is copied. Nodes that nothing reads any more are dropped, sources
-/// never. Provenance of emitted nodes is that of the node they replace.
+/// Walks the nodes of a graph in order and rebuilds it. For each node the function may emit other
+/// nodes and give the values that stand for the node's results; without an answer the node is
+/// copied. Nodes that nothing reads any more are dropped, sources never. Provenance of emitted
+/// nodes is that of the node they replace.
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph);
 
   struct Site {
-    std::int32_t index;                  ///< of the node in the old graph
-    const Node& node;                    ///< old
-    std::span<const Value> inputs;       ///< new values of its operands
-    Builder& b;                          ///< emits into the new graph
+    std::int32_t index;             ///< of the node in the old graph
+    const Node& node;               ///< old
+    std::span<const Value> inputs;  ///< new values of its operands
+    Builder& b;                     ///< emits into the new graph
   };
   /// Values that replace the results, in order; no value: copy the node.
   using Answer = std::vector<Value>;
@@ -32,7 +33,9 @@ class Rewriter {
   /// Facts of the old graph for rules.
   const Graph& old() const { return graph_; }
   /// The old node that made operand i of `node`.
-  const Node& producer(const Node& node, std::size_t i) const { return graph_.node(node.inputs[i]); }
+  const Node& producer(const Node& node, std::size_t i) const {
+    return graph_.node(node.inputs[i]);
+  }
   /// Whether a value of the old graph has exactly one reader and is no output.
   bool single_use(Value v) const;
   /// The new value of an old one that was rebuilt already.
@@ -45,10 +48,12 @@ class Rewriter {
   std::vector<std::vector<Value>> map_;
 };
 
-/// Drops nodes that no output and no state update needs; sources stay. True when something was dropped.
+/// Drops nodes that no output and no state update needs; sources stay. True when something was
+/// dropped.
 bool drop_dead(Graph& graph);
 
-/// Emits the body of a composite or fused op for the given operands; the values that stand for its results.
+/// Emits the body of a composite or fused op for the given operands; the values that stand for its
+/// results.
 std::vector<Value> expand(const Node& node, std::span<const Value> inputs, Builder& b);
 
 }  // namespace rlx

@@ -1,5 +1,5 @@
-// Where values come from: per-step inputs, weights, states. Their shape is given, not inferred; the node's name is the name
-// of the boundary.
+// Where values come from: per-step inputs, weights, states. Their shape is given, not inferred; the
+// node's name is the name of the boundary.
 #pragma once
 
 #include "ir/op.h"

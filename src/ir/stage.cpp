@@ -7,8 +7,10 @@
 namespace rlx {
 namespace {
 
-[[noreturn]] void broken(const Graph& graph, std::string_view after, std::int32_t node, const std::string& rule) {
-  throw InternalError(fmt::format("after {}: {}: {}\n  {}", after, graph.name, rule, print_node(graph, node)));
+[[noreturn]] void broken(const Graph& graph, std::string_view after, std::int32_t node,
+                         const std::string& rule) {
+  throw InternalError(
+      fmt::format("after {}: {}: {}\n  {}", after, graph.name, rule, print_node(graph, node)));
 }
 
 void check_shapes(const Graph& graph, std::string_view after, std::int32_t i) {
@@ -18,15 +20,18 @@ void check_shapes(const Graph& graph, std::string_view after, std::int32_t i) {
   for (Value v : n.inputs) inputs.push_back(graph.shape(v));
   InferContext c(*n.def, inputs);
   n.def->infer(n.attrs, c);
-  if (c.results() != n.results) broken(graph, after, i, "a stored shape differs from the inferred one");
+  if (c.results() != n.results)
+    broken(graph, after, i, "a stored shape differs from the inferred one");
 }
 
 void check_stage(const Graph& graph, std::string_view after, std::int32_t i) {
   const Node& n = graph.node(i);
-  if (graph.stage == Stage::mir && n.def->has(Trait::composite)) broken(graph, after, i, "a block of HIR is left in MIR");
+  if (graph.stage == Stage::mir && n.def->has(Trait::composite))
+    broken(graph, after, i, "a block of HIR is left in MIR");
   if (graph.stage == Stage::hir)
     for (const Shape& s : n.results)
-      if (s.layout != Layout::plain || s.dtype == DType::xq8) broken(graph, after, i, "a layout of MIR appears in HIR");
+      if (s.layout != Layout::plain || s.dtype == DType::xq8)
+        broken(graph, after, i, "a layout of MIR appears in HIR");
 }
 
 }  // namespace
@@ -46,13 +51,16 @@ void verify(const Graph& graph, std::string_view after) {
     for (Value v : n.inputs) {
       if (graph.shape(v).kind != ShapeKind::kv) continue;
       const auto [it, fresh] = updated_by.try_emplace({v.node, v.index}, -1);
-      if (it->second >= 0) broken(graph, after, i, fmt::format("a state is read after node %{} updated it", it->second));
+      if (it->second >= 0)
+        broken(graph, after, i,
+               fmt::format("a state is read after node %{} updated it", it->second));
       if (updates) it->second = i;
     }
   }
   std::map<std::string_view, int> names;
   for (const Output& o : graph.outputs())
-    if (++names[o.name] > 1) broken(graph, after, o.value.node, fmt::format("two outputs named \"{}\"", o.name));
+    if (++names[o.name] > 1)
+      broken(graph, after, o.value.node, fmt::format("two outputs named \"{}\"", o.name));
 }
 
 }  // namespace rlx

@@ -9,7 +9,9 @@ namespace rlx {
 const Backend& find_backend(const Device& device) {
   if (device == Device::cpu()) return cpu::backend();
   if (device == Device::reference()) return reference::backend();
-  if (device.kind == "cuda") fail(ErrorCode::device, "{}: this build has no CUDA backend; available: cpu, reference", device.text());
+  if (device.kind == "cuda")
+    fail(ErrorCode::device, "{}: this build has no CUDA backend; available: cpu, reference",
+         device.text());
   fail(ErrorCode::device, "{}: no such device; available: cpu, reference", device.text());
 }
 

@@ -18,7 +18,8 @@
 namespace rlx {
 namespace {
 
-// Sizes that plans are made for: powers of two up to the chunk, so that a session has a handful of executables.
+// Sizes that plans are made for: powers of two up to the chunk, so that a session has a handful of
+// executables.
 std::int64_t bucket(std::int64_t n, std::int64_t most) {
   std::int64_t size = 1;
   while (size < n) size *= 2;
@@ -26,17 +27,21 @@ std::int64_t bucket(std::int64_t n, std::int64_t most) {
 }
 
 int resolve_threads(int asked) {
-  if (asked < 0 || asked > 1024) fail(ErrorCode::usage, "--threads: expected 1 to 1024, found {}", asked);
+  if (asked < 0 || asked > 1024)
+    fail(ErrorCode::usage, "--threads: expected 1 to 1024, found {}", asked);
   if (asked > 0) return asked;
   const char* text = std::getenv("RLX_THREADS");
   if (text == nullptr || *text == '\0') return cpu_limits().threads;
   char* end = nullptr;
   const long n = std::strtol(text, &end, 10);
-  if (*end != '\0' || n < 1 || n > 1024) fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
+  if (*end != '\0' || n < 1 || n > 1024)
+    fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
   return static_cast<int>(n);
 }
 
-std::string mib(std::int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+std::string mib(std::int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
 
 }  // namespace
 
@@ -71,13 +76,16 @@ struct Decoder::Impl {
     stats.passes = static_cast<std::int64_t>(compiled.passes.size());
     check_inputs();
     if (options.chunk < 1 || options.sequences < 1)
-      fail(ErrorCode::invalid_argument, "chunk {} and sequences {}: expected at least 1", options.chunk, options.sequences);
+      fail(ErrorCode::invalid_argument, "chunk {} and sequences {}: expected at least 1",
+           options.chunk, options.sequences);
     choose_context();
     options.chunk = std::min(options.chunk, options.context);
     check_memory();
-    cache = std::make_unique<KvCache>(*compiled.program, backend, options.sequences, options.context);
+    cache =
+        std::make_unique<KvCache>(*compiled.program, backend, options.sequences, options.context);
     bindings.weights = store.bind(*compiled.program, backend, workers);
-    for (std::size_t i = 0; i < compiled.program->states.size(); ++i) bindings.states.push_back(cache->state(i));
+    for (std::size_t i = 0; i < compiled.program->states.size(); ++i)
+      bindings.states.push_back(cache->state(i));
     bindings.slots = options.sequences;
     bindings.pages_per_slot = cache->pages_per_slot();
     past.assign(static_cast<std::size_t>(options.sequences), 0);
@@ -87,23 +95,27 @@ struct Decoder::Impl {
     stats.kv_bytes = cache->bytes();
     // Weights are packed and tables made: what the prologue of this program is.
     stats.prologue_runs = 1;
-    stats.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    stats.load_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
   // The runtime feeds inputs by name; a model that wants others cannot be stepped.
   void check_inputs() {
     for (const BoundaryEntry& e : compiled.program->inputs)
-      if (!StepInputs::knows(e.name)) fail(ErrorCode::unsupported, "{}: unknown input \"{}\"", model.model.graph.name, e.name);
+      if (!StepInputs::knows(e.name))
+        fail(ErrorCode::unsupported, "{}: unknown input \"{}\"", model.model.graph.name, e.name);
   }
 
   std::int64_t kv_bytes(std::int64_t context) const {
     return KvCache::bytes_for(*compiled.program, backend, options.sequences, context);
   }
 
-  // The model's own context unless a smaller one is asked for; without a wish, what half of the free memory can hold.
+  // The model's own context unless a smaller one is asked for; without a wish, what half of the
+  // free memory can hold.
   void choose_context() {
     const std::int64_t own = model.model.info.context;
-    if (options.context < 0) fail(ErrorCode::usage, "--context: expected 1 or more, found {}", options.context);
+    if (options.context < 0)
+      fail(ErrorCode::usage, "--context: expected 1 or more, found {}", options.context);
     if (options.context > 0) return;
     const auto free = static_cast<std::int64_t>(memory_info().available);
     options.context = own;
@@ -111,16 +123,21 @@ struct Decoder::Impl {
   }
 
   void check_memory() {
-    const std::int64_t weights = store.needed_bytes(*compiled.program, backend), kv = kv_bytes(options.context);
+    const std::int64_t weights = store.needed_bytes(*compiled.program, backend),
+                       kv = kv_bytes(options.context);
     const Plan plan = make_plan(options.chunk, 1);
     stats.arena_bytes = plan.arena_bytes;
-    stats.scratch_bytes = require(checked_add(plan.scratch_per_worker * plan.threads, plan.shared_bytes), "scratch");
+    stats.scratch_bytes =
+        require(checked_add(plan.scratch_per_worker * plan.threads, plan.shared_bytes), "scratch");
     std::int64_t sum = require(checked_add(weights, kv), "memory");
     sum = require(checked_add(sum, plan.arena_bytes + stats.scratch_bytes), "memory");
     const auto free = static_cast<std::int64_t>(memory_info().available);
     if (free > 0 && sum > free)
-      fail(ErrorCode::memory, "not enough memory: weights {} + KV cache {} (context {}) + buffers {} need {}, {} are available",
-           mib(weights), mib(kv), options.context, mib(plan.arena_bytes + stats.scratch_bytes), mib(sum), mib(free));
+      fail(ErrorCode::memory,
+           "not enough memory: weights {} + KV cache {} (context {}) + buffers {} need {}, {} are "
+           "available",
+           mib(weights), mib(kv), options.context, mib(plan.arena_bytes + stats.scratch_bytes),
+           mib(sum), mib(free));
   }
 
   Plan make_plan(std::int64_t rows, std::int64_t out_rows) const {
@@ -129,7 +146,8 @@ struct Decoder::Impl {
   }
 
   Executor& executor(std::int64_t rows, std::int64_t out_rows) {
-    const std::int64_t r = bucket(rows, options.chunk), o = out_rows == 0 ? 0 : bucket(out_rows, options.chunk);
+    const std::int64_t r = bucket(rows, options.chunk),
+                       o = out_rows == 0 ? 0 : bucket(out_rows, options.chunk);
     const std::int64_t key = r * (std::int64_t{1} << 31) + o;
     if (const auto it = executors.find(key); it != executors.end()) return *it->second;
     auto made = std::make_unique<Executor>(compiled.program, make_plan(r, o), bindings);
@@ -148,15 +166,19 @@ struct Decoder::Impl {
   void check_parts(std::span<const Part> parts) const {
     for (const Part& p : parts) {
       if (p.sequence < 0 || p.sequence >= options.sequences)
-        fail(ErrorCode::invalid_argument, "sequence {}: expected 0 to {}", p.sequence, options.sequences - 1);
-      if (p.tokens.empty()) fail(ErrorCode::invalid_argument, "a step of sequence {} without a token", p.sequence);
+        fail(ErrorCode::invalid_argument, "sequence {}: expected 0 to {}", p.sequence,
+             options.sequences - 1);
+      if (p.tokens.empty())
+        fail(ErrorCode::invalid_argument, "a step of sequence {} without a token", p.sequence);
       const std::int64_t had = past[static_cast<std::size_t>(p.sequence)];
       const auto wanted = static_cast<std::int64_t>(p.tokens.size());
       if (wanted > options.context - had)
-        fail(ErrorCode::limit, "{} tokens do not fit the context: {} are in it and it holds {}", wanted, had, options.context);
+        fail(ErrorCode::limit, "{} tokens do not fit the context: {} are in it and it holds {}",
+             wanted, had, options.context);
       for (std::int32_t t : p.tokens)
         if (t < 0 || t >= model.model.info.vocab)
-          fail(ErrorCode::invalid_argument, "token {}: expected 0 to {}", t, model.model.info.vocab - 1);
+          fail(ErrorCode::invalid_argument, "token {}: expected 0 to {}", t,
+               model.model.info.vocab - 1);
     }
   }
 
@@ -165,12 +187,14 @@ struct Decoder::Impl {
     const StepSizes sizes = inputs.sizes();
     Executor& e = executor(sizes.rows, sizes.out_rows);
     const std::int32_t* pointers[StepInputs::kCount];
-    for (std::size_t i = 0; i < compiled.program->inputs.size(); ++i) pointers[i] = inputs.data(compiled.program->inputs[i].name);
+    for (std::size_t i = 0; i < compiled.program->inputs.size(); ++i)
+      pointers[i] = inputs.data(compiled.program->inputs[i].name);
     e.run(sizes, pointers, {arena.data(), scratch.data(), scratch_stride, shared.data()}, workers);
     ++stats.steady_runs;
     stats.epilogue_rows += sizes.out_rows;
     const TensorView& logits = e.output(0);
-    return {logits.as<const float>(), static_cast<std::size_t>(sizes.out_rows * model.model.info.vocab)};
+    return {logits.as<const float>(),
+            static_cast<std::size_t>(sizes.out_rows * model.model.info.vocab)};
   }
 
   std::span<const float> step(std::span<const Part> parts) {
@@ -191,8 +215,9 @@ struct Decoder::Impl {
         const std::size_t n = std::min(p.tokens.size() - done, static_cast<std::size_t>(room));
         std::int64_t& had = past[static_cast<std::size_t>(p.sequence)];
         const bool last = done + n == p.tokens.size();
-        const StepInputs::Rows want = p.want == Want::all ? StepInputs::Rows::all
-                                      : p.want == Want::last && last ? StepInputs::Rows::last : StepInputs::Rows::none;
+        const StepInputs::Rows want = p.want == Want::all            ? StepInputs::Rows::all
+                                      : p.want == Want::last && last ? StepInputs::Rows::last
+                                                                     : StepInputs::Rows::none;
         inputs.add(p.sequence, p.tokens.subspan(done, n), had, want);
         had += static_cast<std::int64_t>(n);
         done += n;
@@ -206,12 +231,14 @@ struct Decoder::Impl {
     if (inputs.sizes().rows == 0) return;
     logits = run_chunk();
     // The arena is overwritten by the next chunk: results of a step in several chunks are gathered.
-    if (several || inputs.sizes().rows == options.chunk) gathered.insert(gathered.end(), logits.begin(), logits.end());
+    if (several || inputs.sizes().rows == options.chunk)
+      gathered.insert(gathered.end(), logits.begin(), logits.end());
     inputs.clear();
   }
 };
 
-Decoder::Decoder(LoadedModel model, const DecoderOptions& options) : impl_(std::make_unique<Impl>(std::move(model), options)) {}
+Decoder::Decoder(LoadedModel model, const DecoderOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
@@ -237,7 +264,8 @@ std::int64_t Decoder::past(std::int64_t sequence) const {
 
 void Decoder::truncate(std::int64_t tokens, std::int64_t sequence) {
   const std::int64_t had = past(sequence);
-  if (tokens < 0 || tokens > had) fail(ErrorCode::invalid_argument, "truncate to {} tokens: expected 0 to {}", tokens, had);
+  if (tokens < 0 || tokens > had)
+    fail(ErrorCode::invalid_argument, "truncate to {} tokens: expected 0 to {}", tokens, had);
   impl_->past[static_cast<std::size_t>(sequence)] = tokens;
 }
 
@@ -245,16 +273,19 @@ std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool 
   const Graph& hir = impl_->model.model.graph;
   if (stage == "hir") return print(sizes.empty() ? hir : bind(hir, sizes));
   if (stage == "mir") {
-    if (with_passes) return print(sizes.empty() ? *impl_->compiled.mir : bind(*impl_->compiled.mir, sizes));
+    if (with_passes)
+      return print(sizes.empty() ? *impl_->compiled.mir : bind(*impl_->compiled.mir, sizes));
     const std::string only[] = {"expand_blocks"};
     Graph lowered = hir;
     run_passes(lowered, only, {impl_->options.compile, impl_->backend, nullptr});
     return print(sizes.empty() ? lowered : bind(lowered, sizes));
   }
-  if (stage != "lir") fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
+  if (stage != "lir")
+    fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
   DimBinding upper = StepSizes{1, 1, 1}.binding();
   for (auto [s, n] : sizes.sizes()) upper.set(s, n);
-  return specialize(*impl_->compiled.program, upper, {threads(), context()}).text(*impl_->compiled.program);
+  return specialize(*impl_->compiled.program, upper, {threads(), context()})
+      .text(*impl_->compiled.program);
 }
 
 void Decoder::set_profile(bool on) {
@@ -271,7 +302,8 @@ std::vector<Decoder::KernelTime> Decoder::profile() const {
     for (std::size_t c = 0; c < impl_->compiled.program->calls.size(); ++c) {
       if (e->call_runs()[c] == 0) continue;
       const Call& call = impl_->compiled.program->calls[c];
-      KernelTime& t = by_name[call.kernel != nullptr ? std::string(call.kernel->name) : fmt::format("reference {}", call.def->name)];
+      KernelTime& t = by_name[call.kernel != nullptr ? std::string(call.kernel->name)
+                                                     : fmt::format("reference {}", call.def->name)];
       const auto [bytes, ops] = e->call_work(c);
       t.calls += e->call_runs()[c];
       t.us += e->call_us()[c];
@@ -283,7 +315,8 @@ std::vector<Decoder::KernelTime> Decoder::profile() const {
     t.kernel = name;
     list.push_back(t);
   }
-  std::sort(list.begin(), list.end(), [](const KernelTime& a, const KernelTime& b) { return a.us > b.us; });
+  std::sort(list.begin(), list.end(),
+            [](const KernelTime& a, const KernelTime& b) { return a.us > b.us; });
   return list;
 }
 

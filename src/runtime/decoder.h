@@ -1,4 +1,5 @@
-// A decoder model ready to run: weights packed, program compiled, steps by sequence. The path of run, chat, bench, verify, eval.
+// A decoder model ready to run: weights packed, program compiled, steps by sequence. The path of
+// run, chat, bench, verify, eval.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,18 @@ namespace rlx {
 
 struct DecoderOptions {
   Device device = Device::cpu();
-  int threads = 0;             ///< 0: RLX_THREADS, else the physical cores that this process may use
-  std::int64_t context = 0;    ///< tokens a sequence may have; 0: the model's own, at most 4096 (memory is committed as it fills)
-  std::int64_t chunk = 512;    ///< rows of a prompt that one step takes at most
+  int threads = 0;           ///< 0: RLX_THREADS, else the physical cores that this process may use
+  std::int64_t context = 0;  ///< tokens a sequence may have; 0: the model's own, at most 4096
+                             ///< (memory is committed as it fills)
+  std::int64_t chunk = 512;  ///< rows of a prompt that one step takes at most
   std::int64_t sequences = 1;  ///< sequences that live at the same time
   CompileOptions compile;
 };
 
 /// Counters and sizes of `--stats` (interfaces.md, section 4).
 struct DecoderStats {
-  std::int64_t compiles = 0, passes = 0, prologue_runs = 0, steady_runs = 0, epilogue_rows = 0, packed_tensors = 0;
+  std::int64_t compiles = 0, passes = 0, prologue_runs = 0, steady_runs = 0, epilogue_rows = 0,
+               packed_tensors = 0;
   std::int64_t specializations = 0;
   double load_ms = 0;
   std::int64_t weight_bytes = 0, arena_bytes = 0, kv_bytes = 0, scratch_bytes = 0;
@@ -34,8 +37,8 @@ struct DecoderStats {
 
 class Decoder {
  public:
-  /// Compiles and packs. Errors: as load_model; memory (the sum weights + arena + KV + scratch, before anything is allocated);
-  /// device; limit (context above what the options allow).
+  /// Compiles and packs. Errors: as load_model; memory (the sum weights + arena + KV + scratch,
+  /// before anything is allocated); device; limit (context above what the options allow).
   Decoder(LoadedModel model, const DecoderOptions& options);
   Decoder(Decoder&&) noexcept;
   ~Decoder();
@@ -46,18 +49,21 @@ class Decoder {
   std::int64_t context() const;
   int threads() const;
 
-  /// What a sequence adds in one step: `tokens` at the positions that follow its `past`, and which of them want logits.
+  /// What a sequence adds in one step: `tokens` at the positions that follow its `past`, and which
+  /// of them want logits.
   enum class Want : std::uint8_t { none, last, all };
   struct Part {
     std::int64_t sequence = 0;             ///< 0 .. sequences - 1
     std::span<const std::int32_t> tokens;  ///< 1 or more
     Want want = Want::last;
   };
-  /// One step over all parts together, in chunks of at most `chunk` rows. Returns the logits of the wanted rows, in order
-  /// [wanted, vocab]; valid until the next call. Errors: limit (past + tokens above the context, both numbers named),
-  /// invalid_argument (a token id outside the vocabulary, an unknown sequence).
+  /// One step over all parts together, in chunks of at most `chunk` rows. Returns the logits of the
+  /// wanted rows, in order [wanted, vocab]; valid until the next call. Errors: limit (past + tokens
+  /// above the context, both numbers named), invalid_argument (a token id outside the vocabulary,
+  /// an unknown sequence).
   std::span<const float> step(std::span<const Part> parts);
-  std::span<const float> step(std::span<const std::int32_t> tokens, Want want = Want::last);  ///< sequence 0
+  std::span<const float> step(std::span<const std::int32_t> tokens,
+                              Want want = Want::last);  ///< sequence 0
 
   std::int64_t past(std::int64_t sequence = 0) const;
   /// Cuts a sequence back to `tokens` (<= past).

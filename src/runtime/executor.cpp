@@ -15,7 +15,8 @@ DimBinding StepSizes::binding() const {
 
 Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings bindings)
     : program_(std::move(program)), plan_(std::move(plan)), bindings_(std::move(bindings)) {
-  RLX_CHECK(bindings_.weights.size() == program_->weights.size() && bindings_.states.size() == program_->states.size());
+  RLX_CHECK(bindings_.weights.size() == program_->weights.size() &&
+            bindings_.states.size() == program_->states.size());
   views_.resize(program_->operands.size());
   prepared_.resize(program_->calls.size());
   call_us_.assign(program_->calls.size(), 0.0);
@@ -35,7 +36,8 @@ void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
   for (auto [symbol, size] : binding.sizes()) {
     const auto upper = plan_.upper.get(symbol);
     if (upper && size > *upper)
-      fail(ErrorCode::limit, "{}: {} = {} is above the planned {}", program_->name, symbol.name(), size, *upper);
+      fail(ErrorCode::limit, "{}: {} = {} is above the planned {}", program_->name, symbol.name(),
+           size, *upper);
   }
   for (std::size_t i = 0; i < views_.size(); ++i) {
     const Operand& o = program_->operands[i];
@@ -43,9 +45,14 @@ void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
     TensorView& v = views_[i];
     v = make_view(o.shape, binding);
     switch (o.place) {
-      case Place::input: break;
-      case Place::weight: v.data = const_cast<std::byte*>(bindings_.weights[k]); break;
-      case Place::arena: v.data = memory.arena + plan_.offsets[i]; break;
+      case Place::input:
+        break;
+      case Place::weight:
+        v.data = const_cast<std::byte*>(bindings_.weights[k]);
+        break;
+      case Place::arena:
+        v.data = memory.arena + plan_.offsets[i];
+        break;
       case Place::state:
         v.data = bindings_.states[k];
         if (o.shape.kind == ShapeKind::pages) {
@@ -74,16 +81,19 @@ void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
     // A call without a row to compute: the epilogue of a prompt chunk whose logits nobody wants.
     prepared_[c].skip = std::all_of(call.out.begin(), call.out.end(), [&](std::int32_t o) {
       const TensorView& v = views_[static_cast<std::size_t>(o)];
-      return program_->operands[static_cast<std::size_t>(o)].place == Place::arena && v.rank > 0 && v.dims[0] == 0;
+      return program_->operands[static_cast<std::size_t>(o)].place == Place::arena && v.rank > 0 &&
+             v.dims[0] == 0;
     });
   }
   sizes_ = sizes;
   memory_ = memory;
 }
 
-void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory, Workers& workers) {
+void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
+                   Workers& workers) {
   if (!(sizes == sizes_) || !(memory == memory_)) prepare(sizes, memory);
-  for (auto [input, view] : input_views_) call_views_[view].data = const_cast<std::int32_t*>(inputs[input]);
+  for (auto [input, view] : input_views_)
+    call_views_[view].data = const_cast<std::int32_t*>(inputs[input]);
   failure_.clear();
   workers.run([&](int thread) noexcept { work(thread, workers); });
   if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
@@ -120,8 +130,10 @@ void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
   args.threads = threads;
   args.scratch = memory_.scratch + thread * memory_.scratch_stride;
   args.shared = memory_.shared;
-  if (call.kernel != nullptr) call.kernel->run(call.attrs.data(), args);
-  else if (thread == 0) run_reference(call, args);
+  if (call.kernel != nullptr)
+    call.kernel->run(call.attrs.data(), args);
+  else if (thread == 0)
+    run_reference(call, args);
 }
 
 // The interpreter's kernel runs on one thread; it may throw, and the workers must still meet.
@@ -131,7 +143,8 @@ void Executor::run_reference(const Call& call, const KernelArgs& args) noexcept 
     whole.threads = 1;
     call.def->reference(call.attrs, whole);
   } catch (const std::exception& e) {
-    failure_ = fmt::format("{}: {}", call.origin.empty() ? std::string(call.def->name) : call.origin, e.what());
+    failure_ = fmt::format(
+        "{}: {}", call.origin.empty() ? std::string(call.def->name) : call.origin, e.what());
   }
 }
 
@@ -150,7 +163,8 @@ std::pair<std::int64_t, std::int64_t> Executor::call_work(std::size_t c) const {
       // An embedding reads only its rows; a product reads all of its weight, whatever the layout.
       if (call.def->has(Trait::compute)) {
         weights += elements;
-        bytes += elements / info(operand.shape.dtype).block_elements * info(operand.shape.dtype).block_bytes;
+        bytes += elements / info(operand.shape.dtype).block_elements *
+                 info(operand.shape.dtype).block_bytes;
       }
     } else {
       bytes += view_bytes(operand.shape, sizes_.binding());

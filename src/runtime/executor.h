@@ -1,4 +1,5 @@
-// Runs a placed program: every worker walks the whole list of calls and they meet at the planned barriers (kernels.md, 2.6).
+// Runs a placed program: every worker walks the whole list of calls and they meet at the planned
+// barriers (kernels.md, 2.6).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct StepSizes {
 
 class Executor {
  public:
-  /// `weights` and `states` in the order of the program's entries; pages_per_slot and slots size the view of the page table.
+  /// `weights` and `states` in the order of the program's entries; pages_per_slot and slots size
+  /// the view of the page table.
   struct Bindings {
     std::vector<const std::byte*> weights;
     std::vector<void*> states;
@@ -34,15 +36,18 @@ class Executor {
   /// Memory that executors of one session share: the largest of each need.
   struct Memory {
     std::byte* arena = nullptr;
-    std::byte* scratch = nullptr;  ///< plan().scratch_per_worker bytes a worker, or more: `scratch_stride` apart
+    std::byte* scratch =
+        nullptr;  ///< plan().scratch_per_worker bytes a worker, or more: `scratch_stride` apart
     std::int64_t scratch_stride = 0;
     std::byte* shared = nullptr;
     bool operator==(const Memory&) const = default;
   };
 
-  /// Runs one step. `inputs` are the i32 arrays of the program's inputs in order. Allocates nothing when sizes and memory are those of the
-  /// step before. Errors: a reference op that fails. Calls whose results have no rows are left out.
-  void run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory, Workers& workers);
+  /// Runs one step. `inputs` are the i32 arrays of the program's inputs in order. Allocates nothing
+  /// when sizes and memory are those of the step before. Errors: a reference op that fails. Calls
+  /// whose results have no rows are left out.
+  void run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
+           Workers& workers);
 
   /// Bytes of output i after run().
   const TensorView& output(std::size_t i) const;
@@ -52,7 +57,8 @@ class Executor {
   const std::vector<double>& call_us() const { return call_us_; }
   const std::vector<std::int64_t>& call_runs() const { return call_runs_; }
   void clear_profile();
-  /// Bytes of weights, states' new rows, and operands, and operations of call c at the sizes of the last step.
+  /// Bytes of weights, states' new rows, and operands, and operations of call c at the sizes of the
+  /// last step.
   std::pair<std::int64_t, std::int64_t> call_work(std::size_t c) const;
 
  private:
@@ -73,7 +79,8 @@ class Executor {
   std::vector<TensorView> views_;       // per operand
   std::vector<TensorView> call_views_;  // operands of each call in order
   std::vector<Prepared> prepared_;
-  std::vector<std::pair<std::int32_t, std::size_t>> input_views_;  // input number -> index in call_views_
+  std::vector<std::pair<std::int32_t, std::size_t>>
+      input_views_;  // input number -> index in call_views_
   std::string failure_;
   bool profile_ = false;
   std::vector<double> call_us_;

@@ -17,31 +17,38 @@ PoolSize pool_size(const StateEntry& s, const Backend& backend, std::int64_t pag
   PoolSize p{round_up(head.k, kAlign), round_up(head.v, kAlign), 0, 0, 0};
   p.k_page = require(checked_mul(p.k_head, heads), "KV cache");
   p.v_page = require(checked_mul(p.v_head, heads), "KV cache");
-  p.bytes = require(checked_mul(require(checked_add(p.k_page, p.v_page), "KV cache"), pages), "KV cache");
+  p.bytes =
+      require(checked_mul(require(checked_add(p.k_page, p.v_page), "KV cache"), pages), "KV cache");
   return p;
 }
 
 std::int64_t page_count(std::int64_t slots, std::int64_t context) {
-  const std::int64_t pages = require(checked_mul(slots, ceil_div(context, kPageTokens)), "KV cache");
+  const std::int64_t pages =
+      require(checked_mul(slots, ceil_div(context, kPageTokens)), "KV cache");
   // Page ids are i32.
-  if (pages > INT32_MAX) fail(ErrorCode::limit, "KV cache: {} pages, expected at most {}", pages, INT32_MAX);
+  if (pages > INT32_MAX)
+    fail(ErrorCode::limit, "KV cache: {} pages, expected at most {}", pages, INT32_MAX);
   return pages;
 }
 
 }  // namespace
 
-std::int64_t KvCache::bytes_for(const Program& program, const Backend& backend, std::int64_t slots, std::int64_t context) {
+std::int64_t KvCache::bytes_for(const Program& program, const Backend& backend, std::int64_t slots,
+                                std::int64_t context) {
   std::int64_t sum = 0;
   for (const StateEntry& s : program.states)
     if (s.shape.kind == ShapeKind::kv)
-      sum = require(checked_add(sum, pool_size(s, backend, page_count(slots, context)).bytes), "KV cache");
+      sum = require(checked_add(sum, pool_size(s, backend, page_count(slots, context)).bytes),
+                    "KV cache");
   return sum;
 }
 
-KvCache::KvCache(const Program& program, const Backend& backend, std::int64_t slots, std::int64_t context)
+KvCache::KvCache(const Program& program, const Backend& backend, std::int64_t slots,
+                 std::int64_t context)
     : slots_(slots),
       pages_per_slot_(ceil_div(context, kPageTokens)),
-      // Small pages: the cache grows by pages of a few KiB, and a huge page would commit 2 MiB at its first token.
+      // Small pages: the cache grows by pages of a few KiB, and a huge page would commit 2 MiB at
+      // its first token.
       arena_(bytes_for(program, backend, slots, context), "KV cache", false) {
   const std::int64_t pages = page_count(slots, context);
   table_.resize(static_cast<std::size_t>(pages));

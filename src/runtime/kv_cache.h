@@ -1,4 +1,5 @@
-// The states of decoder sequences: paged KV pools, one per attention layer, and the page table that they share.
+// The states of decoder sequences: paged KV pools, one per attention layer, and the page table that
+// they share.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,16 @@
 
 namespace rlx {
 
-/// Virtual memory for the whole capacity, committed page by page as sequences grow. Slot s owns the pages
-/// s * pages_per_slot .. of every pool: an identity table.
+/// Virtual memory for the whole capacity, committed page by page as sequences grow. Slot s owns the
+/// pages s * pages_per_slot .. of every pool: an identity table.
 class KvCache {
  public:
   /// Errors (memory).
   KvCache(const Program& program, const Backend& backend, std::int64_t slots, std::int64_t context);
 
   /// Bytes for that capacity, before anything is allocated. Errors (limit).
-  static std::int64_t bytes_for(const Program& program, const Backend& backend, std::int64_t slots, std::int64_t context);
+  static std::int64_t bytes_for(const Program& program, const Backend& backend, std::int64_t slots,
+                                std::int64_t context);
 
   /// What an operand of state entry i points at: a KvPool, or the table.
   void* state(std::size_t i) { return states_[i]; }

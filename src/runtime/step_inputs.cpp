@@ -7,7 +7,8 @@
 namespace rlx {
 
 bool StepInputs::knows(std::string_view input) {
-  constexpr std::string_view names[kCount] = {"tokens", "positions", "seq_start", "past", "slot", "out_rows"};
+  constexpr std::string_view names[kCount] = {"tokens", "positions", "seq_start",
+                                              "past",   "slot",      "out_rows"};
   for (std::string_view n : names)
     if (n == input) return true;
   return false;
@@ -34,7 +35,8 @@ void StepInputs::clear() {
   out_rows_.clear();
 }
 
-void StepInputs::add(std::int64_t slot, std::span<const std::int32_t> tokens, std::int64_t past, Rows want) {
+void StepInputs::add(std::int64_t slot, std::span<const std::int32_t> tokens, std::int64_t past,
+                     Rows want) {
   const auto first = static_cast<std::int32_t>(tokens_.size());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   for (std::size_t i = 0; i < tokens.size(); ++i) {

@@ -1,4 +1,5 @@
-// The batch descriptor of one step (architecture.md, section 3): the i32 inputs of every decoder graph.
+// The batch descriptor of one step (architecture.md, section 3): the i32 inputs of every decoder
+// graph.
 #pragma once
 
 #include <cstdint>

@@ -11,22 +11,24 @@ namespace {
 
 constexpr std::int64_t kAlign = 64;
 
-
 std::int64_t entry_bytes(const WeightEntry& e, const Backend& backend) {
   if (e.layout == Layout::plain) return view_bytes(e.shape.with(e.dtype), {});
   return backend.packed_bytes(e.dtype, e.shape.dim(0).evaluate({}), e.shape.dim(1).evaluate({}));
 }
 
-// The stored [k, n] matrix as [n, k]; block formats group values along a row and have no transposed form.
+// The stored [k, n] matrix as [n, k]; block formats group values along a row and have no transposed
+// form.
 std::vector<std::byte> transposed(const WeightRef& w, const std::string& param) {
   const DTypeInfo& t = info(w.dtype);
   if (w.shape.size() != 2 || t.block_elements != 1)
-    fail(ErrorCode::unsupported, "weight \"{}\": a {} tensor of rank {} cannot be transposed", param, t.name, w.shape.size());
+    fail(ErrorCode::unsupported, "weight \"{}\": a {} tensor of rank {} cannot be transposed",
+         param, t.name, w.shape.size());
   const std::int64_t rows = w.shape[0], columns = w.shape[1], size = t.block_bytes;
   std::vector<std::byte> out(w.data.size());
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
-      std::copy_n(w.data.data() + (r * columns + c) * size, size, out.data() + (c * rows + r) * size);
+      std::copy_n(w.data.data() + (r * columns + c) * size, size,
+                  out.data() + (c * rows + r) * size);
   return out;
 }
 
@@ -45,7 +47,8 @@ void convert_rows(const WeightRef& from, const WeightEntry& e, std::byte* out) {
 
 }  // namespace
 
-WeightStore::WeightStore(std::shared_ptr<const WeightSource> source, const std::vector<ModelParam>& params)
+WeightStore::WeightStore(std::shared_ptr<const WeightSource> source,
+                         const std::vector<ModelParam>& params)
     : source_(std::move(source)) {
   for (const ModelParam& p : params) params_.emplace(p.name, p);
 }
@@ -59,12 +62,13 @@ const WeightRef& WeightStore::stored(const WeightEntry& entry) const {
   RLX_CHECK(it != params_.end(), entry.param);
   const WeightRef& w = it->second.weight;
   if (view_bytes(entry.shape, {}) != static_cast<std::int64_t>(w.data.size()))
-    fail(ErrorCode::shape, "weight \"{}\": expected {} = {} bytes, found {}", entry.param, entry.shape.text(),
-         view_bytes(entry.shape, {}), w.data.size());
+    fail(ErrorCode::shape, "weight \"{}\": expected {} = {} bytes, found {}", entry.param,
+         entry.shape.text(), view_bytes(entry.shape, {}), w.data.size());
   return w;
 }
 
-std::vector<WeightStore::Missing> WeightStore::missing(const Program& program, const Backend& backend) const {
+std::vector<WeightStore::Missing> WeightStore::missing(const Program& program,
+                                                       const Backend& backend) const {
   std::vector<Missing> list;
   for (const WeightEntry& e : program.weights) {
     if (as_stored(e) || entries_.contains(Key{e.param, e.dtype, e.layout})) continue;
@@ -78,7 +82,8 @@ std::vector<WeightStore::Missing> WeightStore::missing(const Program& program, c
 
 std::int64_t WeightStore::needed_bytes(const Program& program, const Backend& backend) const {
   std::int64_t sum = 0;
-  for (const Missing& m : missing(program, backend)) sum = require(checked_add(sum, round_up(m.bytes, kAlign)), "weights");
+  for (const Missing& m : missing(program, backend))
+    sum = require(checked_add(sum, round_up(m.bytes, kAlign)), "weights");
   return sum;
 }
 
@@ -97,16 +102,23 @@ void WeightStore::fill(const Missing& m, const Backend& backend, Workers& worker
   if (m.entry->layout == Layout::plain) {
     convert_rows(w, *m.entry, m.out);
   } else {
-    const Backend::PackJob job{w.data.data(), w.dtype, m.entry->dtype, m.entry->shape.dim(0).evaluate({}),
-                               m.entry->shape.dim(1).evaluate({}), m.out};
+    const Backend::PackJob job{w.data.data(),
+                               w.dtype,
+                               m.entry->dtype,
+                               m.entry->shape.dim(0).evaluate({}),
+                               m.entry->shape.dim(1).evaluate({}),
+                               m.out};
     const std::int64_t panels = ceil_div(job.n, 16), threads = workers.threads();
-    workers.run([&](int t) noexcept { backend.pack(job, panels * t / threads, panels * (t + 1) / threads); });
+    workers.run([&](int t) noexcept {
+      backend.pack(job, panels * t / threads, panels * (t + 1) / threads);
+    });
   }
   // The packed copy is what steps read; the file's pages would only fill the resident set.
   if (w.file != nullptr) w.file->drop(pages);
 }
 
-std::vector<const std::byte*> WeightStore::bind(const Program& program, const Backend& backend, Workers& workers) {
+std::vector<const std::byte*> WeightStore::bind(const Program& program, const Backend& backend,
+                                                Workers& workers) {
   std::vector<Missing> list = missing(program, backend);
   if (!list.empty()) {
     Arena arena(needed_bytes(program, backend), "weights");
@@ -123,7 +135,8 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
   }
   std::vector<const std::byte*> out;
   for (const WeightEntry& e : program.weights)
-    out.push_back(as_stored(e) ? stored(e).data.data() : entries_.at(Key{e.param, e.dtype, e.layout}));
+    out.push_back(as_stored(e) ? stored(e).data.data()
+                               : entries_.at(Key{e.param, e.dtype, e.layout}));
   return out;
 }
 

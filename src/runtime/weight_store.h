@@ -1,5 +1,5 @@
-// The immutable weights of one checkpoint, outside every program: an entry is packed when it is first bound and shared by all
-// executables of the model.
+// The immutable weights of one checkpoint, outside every program: an entry is packed when it is
+// first bound and shared by all executables of the model.
 #pragma once
 
 #include <map>
@@ -20,9 +20,11 @@ class WeightStore {
  public:
   WeightStore(std::shared_ptr<const WeightSource> source, const std::vector<ModelParam>& params);
 
-  /// The bytes behind each weight entry of a program, in order; packs what is not there yet on all workers and lets the packed
-  /// pages of the file go. Errors: memory; io (the file was cut); shape (an entry whose stored size does not fit).
-  std::vector<const std::byte*> bind(const Program& program, const Backend& backend, Workers& workers);
+  /// The bytes behind each weight entry of a program, in order; packs what is not there yet on all
+  /// workers and lets the packed pages of the file go. Errors: memory; io (the file was cut); shape
+  /// (an entry whose stored size does not fit).
+  std::vector<const std::byte*> bind(const Program& program, const Backend& backend,
+                                     Workers& workers);
   /// Bytes that bind() would allocate.
   std::int64_t needed_bytes(const Program& program, const Backend& backend) const;
 

@@ -31,7 +31,8 @@ constexpr std::uint32_t kPolynomialBit = 0x80000000u;
 
 }  // namespace
 
-// All symbols, atoms and polynomials of the process. Entries are never removed: models have a few hundred.
+// All symbols, atoms and polynomials of the process. Entries are never removed: models have a few
+// hundred.
 class DimTable {
  public:
   static DimTable& get() {
@@ -40,13 +41,16 @@ class DimTable {
   }
 
   Symbol symbol(std::string_view name) {
-    const bool good = !name.empty() && (std::islower(static_cast<unsigned char>(name[0])) || name[0] == '_') &&
-                      std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                        return std::islower(c) || std::isdigit(c) || c == '_';
-                      });
-    if (!good) fail(ErrorCode::invalid_argument, "\"{}\" is no name of a symbol: expected [a-z_][a-z0-9_]*", name);
+    const bool good =
+        !name.empty() && (std::islower(static_cast<unsigned char>(name[0])) || name[0] == '_') &&
+        std::all_of(name.begin(), name.end(),
+                    [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_'; });
+    if (!good)
+      fail(ErrorCode::invalid_argument, "\"{}\" is no name of a symbol: expected [a-z_][a-z0-9_]*",
+           name);
     std::lock_guard lock(mutex_);
-    auto [it, fresh] = symbol_ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(symbols_.size()));
+    auto [it, fresh] =
+        symbol_ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(symbols_.size()));
     if (fresh) symbols_.push_back(it->first);
     return Symbol(it->second);
   }
@@ -68,14 +72,16 @@ class DimTable {
 
   Polynomial polynomial(Dim d) {
     const std::uint32_t h = d.handle();
-    if ((h & kPolynomialBit) == 0) return h == 0 ? Polynomial{} : Polynomial{{{}, static_cast<std::int64_t>(h)}};
+    if ((h & kPolynomialBit) == 0)
+      return h == 0 ? Polynomial{} : Polynomial{{{}, static_cast<std::int64_t>(h)}};
     std::lock_guard lock(mutex_);
     return polynomials_[h & ~kPolynomialBit];
   }
 
   Dim intern(const Polynomial& p) {
     if (p.empty()) return Dim{};
-    if (p.size() == 1 && p[0].powers.empty() && p[0].coefficient > 0 && p[0].coefficient < std::int64_t{kPolynomialBit})
+    if (p.size() == 1 && p[0].powers.empty() && p[0].coefficient > 0 &&
+        p[0].coefficient < std::int64_t{kPolynomialBit})
       return from_handle(static_cast<std::uint32_t>(p[0].coefficient));
     std::string key;
     for (const Term& t : p) {
@@ -83,17 +89,19 @@ class DimTable {
       key += fmt::format("{};", t.coefficient);
     }
     std::lock_guard lock(mutex_);
-    auto [it, fresh] = polynomial_ids_.try_emplace(std::move(key), static_cast<std::uint32_t>(polynomials_.size()));
+    auto [it, fresh] = polynomial_ids_.try_emplace(std::move(key),
+                                                   static_cast<std::uint32_t>(polynomials_.size()));
     if (fresh) polynomials_.push_back(p);
     return from_handle(it->second | kPolynomialBit);
   }
 
   bool less(const std::vector<Power>& a, const std::vector<Power>& b) {
     if (a.empty() != b.empty()) return b.empty();  // the constant comes last
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [&](Power x, Power y) {
-      if (x.first == y.first) return x.second > y.second;
-      return atom(x.first).text < atom(y.first).text;
-    });
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                        [&](Power x, Power y) {
+                                          if (x.first == y.first) return x.second > y.second;
+                                          return atom(x.first).text < atom(y.first).text;
+                                        });
   }
 
  private:
@@ -116,7 +124,9 @@ namespace {
 
 DimTable& table() { return DimTable::get(); }
 
-[[noreturn]] void too_large() { fail(ErrorCode::limit, "a size expression does not fit in 64 bits"); }
+[[noreturn]] void too_large() {
+  fail(ErrorCode::limit, "a size expression does not fit in 64 bits");
+}
 
 std::int64_t add(std::int64_t a, std::int64_t b) {
   const auto r = checked_add(a, b);
@@ -131,7 +141,8 @@ std::int64_t mul(std::int64_t a, std::int64_t b) {
 
 // Sorts terms, joins equal monomials and drops zeros.
 Dim normal(Polynomial p) {
-  std::sort(p.begin(), p.end(), [](const Term& a, const Term& b) { return table().less(a.powers, b.powers); });
+  std::sort(p.begin(), p.end(),
+            [](const Term& a, const Term& b) { return table().less(a.powers, b.powers); });
   Polynomial out;
   for (Term& t : p) {
     if (!out.empty() && out.back().powers == t.powers) {
@@ -148,10 +159,14 @@ std::vector<Power> multiply(const std::vector<Power>& a, const std::vector<Power
   std::vector<Power> out = a;
   for (Power p : b) {
     auto it = std::find_if(out.begin(), out.end(), [&](Power q) { return q.first == p.first; });
-    if (it != out.end()) it->second += p.second;
-    else out.push_back(p);
+    if (it != out.end())
+      it->second += p.second;
+    else
+      out.push_back(p);
   }
-  std::sort(out.begin(), out.end(), [](Power x, Power y) { return table().atom(x.first).text < table().atom(y.first).text; });
+  std::sort(out.begin(), out.end(), [](Power x, Power y) {
+    return table().atom(x.first).text < table().atom(y.first).text;
+  });
   return out;
 }
 
@@ -216,9 +231,12 @@ class Parser {
     if (depth > 32) error("nested too deeply");
     Dim d = product(depth);
     for (;;) {
-      if (take('+')) d = d + product(depth);
-      else if (take('-')) d = d - product(depth);
-      else return d;
+      if (take('+'))
+        d = d + product(depth);
+      else if (take('-'))
+        d = d - product(depth);
+      else
+        return d;
     }
   }
   Dim product(int depth) {
@@ -229,10 +247,12 @@ class Parser {
   Dim factor(int depth) {
     skip();
     if (at_ >= text_.size()) error("expected a size");
-    if (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '-') return Dim(integer());
+    if (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '-')
+      return Dim(integer());
     std::size_t end = at_;
-    while (end < text_.size() && (std::islower(static_cast<unsigned char>(text_[end])) || text_[end] == '_' ||
-                                  std::isdigit(static_cast<unsigned char>(text_[end]))))
+    while (end < text_.size() &&
+           (std::islower(static_cast<unsigned char>(text_[end])) || text_[end] == '_' ||
+            std::isdigit(static_cast<unsigned char>(text_[end]))))
       ++end;
     const std::string_view word = text_.substr(at_, end - at_);
     if (word.empty()) error("expected a size");
@@ -282,10 +302,14 @@ DimBinding DimBinding::batch_seq(std::int64_t b, std::int64_t s) {
   return binding.set(sym::rows, *rows);
 }
 
-DimBinding DimBinding::batch_past_seq(std::int64_t b, std::int64_t p) { return {{sym::batch, b}, {sym::past_seq, p}}; }
+DimBinding DimBinding::batch_past_seq(std::int64_t b, std::int64_t p) {
+  return {{sym::batch, b}, {sym::past_seq, p}};
+}
 
 DimBinding& DimBinding::set(Symbol s, std::int64_t size) {
-  if (size < 0) fail(ErrorCode::shape, "symbol \"{}\": expected a size of at least 0, found {}", s.name(), size);
+  if (size < 0)
+    fail(ErrorCode::shape, "symbol \"{}\": expected a size of at least 0, found {}", s.name(),
+         size);
   sizes_.insert_or_assign(s, size);
   return *this;
 }
@@ -305,8 +329,10 @@ std::string DimBinding::text() const {
 Digest DimBinding::digest() const { return rlx::digest("binding-1:" + text()); }
 
 Dim::Dim(std::int64_t value) {
-  if (value >= 0 && value < std::int64_t{kPolynomialBit}) handle_ = static_cast<std::uint32_t>(value);
-  else handle_ = table().intern({Term{{}, value}}).handle_;
+  if (value >= 0 && value < std::int64_t{kPolynomialBit})
+    handle_ = static_cast<std::uint32_t>(value);
+  else
+    handle_ = table().intern({Term{{}, value}}).handle_;
 }
 
 Dim::Dim(Symbol symbol) {
@@ -315,7 +341,8 @@ Dim::Dim(Symbol symbol) {
 }
 
 Dim operator+(Dim a, Dim b) {
-  if (((a.handle_ | b.handle_) & kPolynomialBit) == 0) return Dim(std::int64_t{a.handle_} + b.handle_);
+  if (((a.handle_ | b.handle_) & kPolynomialBit) == 0)
+    return Dim(std::int64_t{a.handle_} + b.handle_);
   Polynomial p = table().polynomial(a);
   for (Term& t : table().polynomial(b)) p.push_back(std::move(t));
   return normal(std::move(p));
@@ -326,7 +353,8 @@ Dim operator-(Dim a, Dim b) { return a + b * Dim(std::int64_t{-1}); }
 Dim operator*(Dim a, Dim b) {
   Polynomial p;
   for (const Term& x : table().polynomial(a))
-    for (const Term& y : table().polynomial(b)) p.push_back({multiply(x.powers, y.powers), mul(x.coefficient, y.coefficient)});
+    for (const Term& y : table().polynomial(b))
+      p.push_back({multiply(x.powers, y.powers), mul(x.coefficient, y.coefficient)});
   return normal(std::move(p));
 }
 
@@ -349,8 +377,11 @@ Dim ceil_div(Dim a, std::int64_t by) {
   const Dim y = normal(std::move(whole));
   if (rest.empty()) return y;
   if (rest.size() == 1 && rest[0].powers.empty()) return y + Dim(1);
-  // A common factor g of the divisor and of all coefficients but the constant goes out; the constant becomes ceil(c / g).
-  for (Term& t : rest) t.coefficient = t.powers.empty() ? rlx::ceil_div(t.coefficient, divisor) : t.coefficient / divisor;
+  // A common factor g of the divisor and of all coefficients but the constant goes out; the
+  // constant becomes ceil(c / g).
+  for (Term& t : rest)
+    t.coefficient =
+        t.powers.empty() ? rlx::ceil_div(t.coefficient, divisor) : t.coefficient / divisor;
   by /= divisor;
   Dim x = normal(std::move(rest));
   if (by == 1) return y + x;
@@ -364,7 +395,8 @@ Dim ceil_div(Dim a, std::int64_t by) {
       return y + ceil_div(inner.of + Dim(mul(c, inner.by)), mul(inner.by, by));
     }
   }
-  const std::uint32_t id = table().atom(Atom{0, x, by, fmt::format("ceil_div({}, {})", x.text(), by)});
+  const std::uint32_t id =
+      table().atom(Atom{0, x, by, fmt::format("ceil_div({}, {})", x.text(), by)});
   return y + table().intern({Term{{{id, 1}}, 1}});
 }
 
@@ -396,7 +428,8 @@ std::int64_t Dim::evaluate(const DimBinding& binding) const {
     bound.collect(left);
     fail(ErrorCode::shape, "size {}: the symbol \"{}\" is not bound", text(), left[0].name());
   }
-  if (*v < 0) fail(ErrorCode::shape, "size {} is negative ({}) under {}", text(), *v, binding.text());
+  if (*v < 0)
+    fail(ErrorCode::shape, "size {} is negative ({}) under {}", text(), *v, binding.text());
   return *v;
 }
 
@@ -422,7 +455,8 @@ std::optional<Dim> Dim::divided_by(Dim by) const {
     if (t.coefficient % d[0].coefficient != 0) return std::nullopt;
     t.coefficient /= d[0].coefficient;
     for (auto [a, e] : d[0].powers) {
-      auto it = std::find_if(t.powers.begin(), t.powers.end(), [a = a](Power q) { return q.first == a; });
+      auto it =
+          std::find_if(t.powers.begin(), t.powers.end(), [a = a](Power q) { return q.first == a; });
       if (it == t.powers.end() || it->second < e) return std::nullopt;
       it->second -= e;
       if (it->second == 0) t.powers.erase(it);

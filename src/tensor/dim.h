@@ -1,4 +1,5 @@
-// Symbolic sizes: integers and polynomials over named symbols, hash-consed so that equality is one compare.
+// Symbolic sizes: integers and polynomials over named symbols, hash-consed so that equality is one
+// compare.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,9 @@ class Symbol {
   std::string_view name() const;
   std::uint32_t id() const { return id_; }
   friend bool operator==(Symbol, Symbol) = default;
-  friend bool operator<(Symbol a, Symbol b) { return a.name() < b.name(); }  ///< by name: the same in every process
+  friend bool operator<(Symbol a, Symbol b) {
+    return a.name() < b.name();
+  }  ///< by name: the same in every process
 
  private:
   friend class DimTable;
@@ -43,11 +46,13 @@ class DimBinding {
  public:
   DimBinding() = default;
   DimBinding(std::initializer_list<std::pair<Symbol, std::int64_t>> sizes);
-  /// Binds batch, seq and rows = b * s. Error(shape) when a size is negative or the product does not fit.
+  /// Binds batch, seq and rows = b * s. Error(shape) when a size is negative or the product does
+  /// not fit.
   static DimBinding batch_seq(std::int64_t b, std::int64_t s);
   static DimBinding batch_past_seq(std::int64_t b, std::int64_t p);
 
-  DimBinding& set(Symbol s, std::int64_t size);  ///< the last value of a symbol wins; Error(shape) below 0
+  DimBinding& set(Symbol s,
+                  std::int64_t size);  ///< the last value of a symbol wins; Error(shape) below 0
   std::optional<std::int64_t> get(Symbol s) const;
   bool empty() const { return sizes_.empty(); }
   const std::map<Symbol, std::int64_t>& sizes() const { return sizes_; }
@@ -59,34 +64,37 @@ class DimBinding {
   std::map<Symbol, std::int64_t> sizes_;
 };
 
-/// A size: an integer or a polynomial over symbols and ceil_div terms, in canonical form. 4 bytes; equal handles mean equal
-/// values for every binding, and equal polynomials have equal handles. Identities that hold by construction:
-/// ceil_div(x, 1) = x; ceil_div of constants folds; ceil_div(c*x, c) = x; ceil_div(x + c*y, c) = ceil_div(x, c) + y for an
-/// integer c > 0. Arithmetic that leaves 64 bits throws Error(limit).
+/// A size: an integer or a polynomial over symbols and ceil_div terms, in canonical form. 4 bytes;
+/// equal handles mean equal values for every binding, and equal polynomials have equal handles.
+/// Identities that hold by construction: ceil_div(x, 1) = x; ceil_div of constants folds;
+/// ceil_div(c*x, c) = x; ceil_div(x + c*y, c) = ceil_div(x, c) + y for an integer c > 0. Arithmetic
+/// that leaves 64 bits throws Error(limit).
 class Dim {
  public:
-  constexpr Dim() = default;                       ///< 0
-  Dim(std::int64_t value);                         // NOLINT: sizes are written as plain numbers
-  Dim(int value) : Dim(std::int64_t{value}) {}     // NOLINT
-  Dim(Symbol symbol);                              // NOLINT
+  constexpr Dim() = default;                    ///< 0
+  Dim(std::int64_t value);                      // NOLINT: sizes are written as plain numbers
+  Dim(int value) : Dim(std::int64_t{value}) {}  // NOLINT
+  Dim(Symbol symbol);                           // NOLINT
 
   friend Dim operator+(Dim a, Dim b);
   friend Dim operator-(Dim a, Dim b);
   friend Dim operator*(Dim a, Dim b);
-  friend Dim ceil_div(Dim a, std::int64_t by);     ///< Error(shape) when by < 1
+  friend Dim ceil_div(Dim a, std::int64_t by);  ///< Error(shape) when by < 1
   friend bool operator==(Dim, Dim) = default;
 
   bool is_constant() const;
-  std::optional<std::int64_t> constant() const;    ///< the value of a size without symbols
+  std::optional<std::int64_t> constant() const;  ///< the value of a size without symbols
   /// Replaces bound symbols; what is unbound stays.
   Dim bind(const DimBinding& binding) const;
-  /// The value under a binding; Error(shape) names the first symbol that is unbound, or a negative result.
+  /// The value under a binding; Error(shape) names the first symbol that is unbound, or a negative
+  /// result.
   std::int64_t evaluate(const DimBinding& binding) const;
-  void collect(std::vector<Symbol>& out) const;    ///< appends each symbol of the size once
-  /// The quotient when `by` divides this size exactly as a polynomial (rows*16 / 16 = rows); nothing otherwise.
+  void collect(std::vector<Symbol>& out) const;  ///< appends each symbol of the size once
+  /// The quotient when `by` divides this size exactly as a polynomial (rows*16 / 16 = rows);
+  /// nothing otherwise.
   std::optional<Dim> divided_by(Dim by) const;
-  std::string text() const;                        ///< "rows", "16*rows + 3", "ceil_div(rows, 4)"
-  static Dim parse(std::string_view text);         ///< inverse of text(); Error(format) with the position
+  std::string text() const;                 ///< "rows", "16*rows + 3", "ceil_div(rows, 4)"
+  static Dim parse(std::string_view text);  ///< inverse of text(); Error(format) with the position
   std::uint32_t handle() const { return handle_; }
 
  private:

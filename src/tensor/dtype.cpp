@@ -50,8 +50,9 @@ struct GgufName {
 };
 // Ids that the format defines and that are not supported yet, so that errors can name them.
 constexpr GgufName kOtherGguf[] = {
-    {9, "q8_1"},     {15, "q8_K"},   {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"}, {19, "iq1_s"}, {21, "iq3_s"},
-    {22, "iq2_s"},   {23, "iq4_xs"}, {29, "iq1_m"},   {34, "tq1_0"},  {35, "tq2_0"},   {39, "mxfp4"}, {40, "nvfp4"},
+    {9, "q8_1"},   {15, "q8_K"},  {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"},
+    {19, "iq1_s"}, {21, "iq3_s"}, {22, "iq2_s"},   {23, "iq4_xs"}, {29, "iq1_m"},
+    {34, "tq1_0"}, {35, "tq2_0"}, {39, "mxfp4"},   {40, "nvfp4"},
 };
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {

@@ -7,10 +7,12 @@
 
 namespace rlx {
 
-Shape::Shape(std::initializer_list<Dim> dims, DType d) : Shape(std::span<const Dim>(dims.begin(), dims.size()), d) {}
+Shape::Shape(std::initializer_list<Dim> dims, DType d)
+    : Shape(std::span<const Dim>(dims.begin(), dims.size()), d) {}
 
 Shape::Shape(std::span<const Dim> dims, DType d) : dtype(d) {
-  if (dims.size() > kMaxRank) fail(ErrorCode::shape, "a shape of {} dims: expected at most {}", dims.size(), kMaxRank);
+  if (dims.size() > kMaxRank)
+    fail(ErrorCode::shape, "a shape of {} dims: expected at most {}", dims.size(), kMaxRank);
   rank_ = static_cast<std::int8_t>(dims.size());
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }
@@ -61,14 +63,17 @@ Shape Shape::with_dim(int axis, Dim d) const {
 
 Shape Shape::bind(const DimBinding& binding) const {
   Shape s = *this;
-  for (int i = 0; i < rank_; ++i) s.dims_[static_cast<std::size_t>(i)] = dims_[static_cast<std::size_t>(i)].bind(binding);
+  for (int i = 0; i < rank_; ++i)
+    s.dims_[static_cast<std::size_t>(i)] = dims_[static_cast<std::size_t>(i)].bind(binding);
   return s;
 }
 
 std::string Shape::text() const {
   if (kind == ShapeKind::pages) return "pages";
-  std::string text = kind == ShapeKind::kv ? fmt::format("kv<{}>[", name(dtype)) : fmt::format("{}[", name(dtype));
-  for (int i = 0; i < rank_; ++i) text += (i > 0 ? ", " : "") + dims_[static_cast<std::size_t>(i)].text();
+  std::string text =
+      kind == ShapeKind::kv ? fmt::format("kv<{}>[", name(dtype)) : fmt::format("{}[", name(dtype));
+  for (int i = 0; i < rank_; ++i)
+    text += (i > 0 ? ", " : "") + dims_[static_cast<std::size_t>(i)].text();
   text += "]";
   if (layout != Layout::plain) text += fmt::format("@{}", name(layout));
   return text;
@@ -80,7 +85,8 @@ Shape Shape::parse(std::string_view text) {
   };
   if (text == "pages") return page_table();
   const std::size_t open = text.find('['), close = text.rfind(']');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) bad("expected dtype[dims]");
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+    bad("expected dtype[dims]");
   std::string_view head = text.substr(0, open);
   const std::string_view tail = text.substr(close + 1);
   Shape s;
@@ -108,10 +114,13 @@ Shape Shape::parse(std::string_view text) {
   const ShapeKind kind = s.kind;
   s = Shape(dims, *dtype);
   s.kind = kind;
-  if (kind == ShapeKind::kv && (s.rank() != 2 || !s.dim(0).is_constant() || !s.dim(1).is_constant()))
+  if (kind == ShapeKind::kv &&
+      (s.rank() != 2 || !s.dim(0).is_constant() || !s.dim(1).is_constant()))
     bad("a kv state has two constant dims");
-  if (tail == "@p16") s.layout = Layout::p16;
-  else if (!tail.empty()) bad(fmt::format("unknown layout \"{}\"", tail));
+  if (tail == "@p16")
+    s.layout = Layout::p16;
+  else if (!tail.empty())
+    bad(fmt::format("unknown layout \"{}\"", tail));
   return s;
 }
 

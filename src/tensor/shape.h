@@ -14,8 +14,9 @@ namespace rlx {
 
 inline constexpr int kMaxRank = 6;
 
-/// tensor: an ordinary array. kv: the cache of one attention layer, dims [kv_heads, head_dim]. pages: the page table that all
-/// layers share. The capacity of states is the session's and stands in no shape (architecture.md, section 3).
+/// tensor: an ordinary array. kv: the cache of one attention layer, dims [kv_heads, head_dim].
+/// pages: the page table that all layers share. The capacity of states is the session's and stands
+/// in no shape (architecture.md, section 3).
 enum class ShapeKind : std::uint8_t { tensor, kv, pages };
 
 class Shape {
@@ -29,7 +30,7 @@ class Shape {
   int rank() const { return rank_; }
   Dim dim(int axis) const;  ///< a negative axis counts from the end; RLX_CHECK inside the rank
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
-  Dim elements() const;     ///< product of the dims
+  Dim elements() const;  ///< product of the dims
   bool is_state() const { return kind != ShapeKind::tensor; }
 
   Shape with(DType d) const;

@@ -17,10 +17,14 @@ class Tensor {
   Tensor() = default;
   /// Zeros. Errors: shape (a negative size), limit (the byte count does not fit), memory.
   static Tensor zeros(std::vector<std::int64_t> dims, DType dtype = DType::f32);
-  static Tensor from(std::vector<std::int64_t> dims, std::span<const float> values);         ///< f32, copied
-  static Tensor from(std::vector<std::int64_t> dims, std::span<const std::int32_t> values);  ///< i32, copied
-  /// A view of somebody else's bytes, which must outlive it. Error(shape) when the size of `bytes` does not fit the dims.
-  static Tensor borrow(std::vector<std::int64_t> dims, DType dtype, std::span<const std::byte> bytes);
+  static Tensor from(std::vector<std::int64_t> dims,
+                     std::span<const float> values);  ///< f32, copied
+  static Tensor from(std::vector<std::int64_t> dims,
+                     std::span<const std::int32_t> values);  ///< i32, copied
+  /// A view of somebody else's bytes, which must outlive it. Error(shape) when the size of `bytes`
+  /// does not fit the dims.
+  static Tensor borrow(std::vector<std::int64_t> dims, DType dtype,
+                       std::span<const std::byte> bytes);
 
   const std::vector<std::int64_t>& dims() const { return dims_; }
   DType dtype() const { return dtype_; }
@@ -32,9 +36,14 @@ class Tensor {
   const std::byte* data() const { return data_; }
   std::byte* mutable_data();  ///< RLX_CHECK: owned
   template <typename T>
-  std::span<const T> as() const { return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(byte_size()) / sizeof(T)}; }
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(byte_size()) / sizeof(T)};
+  }
   template <typename T>
-  std::span<T> mutable_as() { return {reinterpret_cast<T*>(mutable_data()), static_cast<std::size_t>(byte_size()) / sizeof(T)}; }
+  std::span<T> mutable_as() {
+    return {reinterpret_cast<T*>(mutable_data()),
+            static_cast<std::size_t>(byte_size()) / sizeof(T)};
+  }
 
   /// The values as float32 (block formats decoded).
   std::vector<float> to_floats() const;

@@ -13,7 +13,8 @@ namespace {
 TEST(Workers, EveryThreadRunsEveryJobOnce) {
   Workers workers(5);
   std::vector<int> counts(5, 0);
-  for (int job = 0; job < 200; ++job) workers.run([&](int t) noexcept { ++counts[static_cast<std::size_t>(t)]; });
+  for (int job = 0; job < 200; ++job)
+    workers.run([&](int t) noexcept { ++counts[static_cast<std::size_t>(t)]; });
   EXPECT_EQ(counts, std::vector<int>(5, 200));
 }
 

@@ -1,4 +1,5 @@
-// The planner against the independent checker, on random live ranges, and the checker against plans that are wrong.
+// The planner against the independent checker, on random live ranges, and the checker against plans
+// that are wrong.
 #include "compiler/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,8 @@ std::vector<LiveBuffer> random_buffers(std::mt19937& random, int count) {
   std::vector<LiveBuffer> buffers;
   for (int i = 0; i < count; ++i) {
     const auto first = static_cast<std::int32_t>(random() % 40);
-    buffers.push_back({static_cast<std::int64_t>(random() % 5000), first, first + static_cast<std::int32_t>(random() % 6)});
+    buffers.push_back({static_cast<std::int64_t>(random() % 5000), first,
+                       first + static_cast<std::int32_t>(random() % 6)});
   }
   return buffers;
 }

@@ -37,8 +37,9 @@ class Bytes {
  private:
   template <typename T>
   Bytes& number(T v) {
+    // Byte by byte: g++ 12 sees an overflow in vector's own range insert that is not there.
     const auto* p = reinterpret_cast<const std::byte*>(&v);
-    bytes_.insert(bytes_.end(), p, p + sizeof v);
+    for (std::size_t i = 0; i < sizeof v; ++i) bytes_.push_back(p[i]);
     return *this;
   }
 

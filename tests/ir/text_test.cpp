@@ -37,7 +37,8 @@ Graph small_decoder() {
   const Value x = b(Embedding{.scale = 1.5f}, table, tokens);
   const Value h = b(RmsNorm{.eps = 1e-5f}, x, norm);
   const SelfAttention attention{.heads = 4, .head_dim = 16, .rotary_dim = 16, .scale = 0.25f};
-  const Value y = b.emit(attention, {h, cache, seq_start, past, slot, pages, positions, inv_freq, wq, wk, wv, wq});
+  const Value y = b.emit(
+      attention, {h, cache, seq_start, past, slot, pages, positions, inv_freq, wq, wk, wv, wq});
   const Value sum = b(Add{}, x, y);
   b.set_origin("head \\ \"x\"");
   const Value logits = b(LmHead{.eps = 1e-5f, .softcap = 30.0f}, sum, norm, table, out_rows);
@@ -62,25 +63,37 @@ struct BadText {
 const BadText kBad[] = {
     {"NoHeader", "%0 = input \"x\" : f32[2]\n", "t:1:1: expected \"graph\""},
     {"UnknownStage", "graph \"g\" stage=lir\n", "unknown stage \"lir\": expected hir or mir"},
-    {"UnknownOp", "graph \"g\" stage=hir\n %0 = frobnicate() : f32[2]\n", "t:2:17: unknown op \"frobnicate\""},
-    {"UnknownAttribute", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = scale(%0) facto=2 : f32[2]\n",
+    {"UnknownOp", "graph \"g\" stage=hir\n %0 = frobnicate() : f32[2]\n",
+     "t:2:17: unknown op \"frobnicate\""},
+    {"UnknownAttribute",
+     "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = scale(%0) facto=2 : f32[2]\n",
      "scale: no attribute facto=2"},
-    {"UseBeforeMade", "graph \"g\" stage=hir\n%0 = scale(%3) : f32[2]\n", "%3 is used before it is made"},
+    {"UseBeforeMade", "graph \"g\" stage=hir\n%0 = scale(%3) : f32[2]\n",
+     "%3 is used before it is made"},
     {"WrongNumber", "graph \"g\" stage=hir\n%7 = input \"x\" : f32[2]\n", "expected %0, found %7"},
     {"WrongShape", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = scale(%0) : f32[3]\n",
      "scale gives f32[2], found f32[3]"},
     {"BadDtype", "graph \"g\" stage=hir\n%0 = input \"x\" : f33[2]\n", "unknown dtype \"f33\""},
     {"BadSize", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2 +]\n", "expected a size"},
-    {"HugeSize", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[99999999999999999999]\n", "expected an integer"},
-    {"NoReturn", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n", "expected a line \"return ...\""},
-    {"AfterReturn", "graph \"g\" stage=hir\nreturn\n%0 = input \"x\" : f32[2]\n", "expected the end after \"return\""},
-    {"TwoOutputs", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\nreturn \"y\" %0, \"y\" %0\n", "a second output named \"y\""},
-    {"SecondInput", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = input \"x\" : f32[2]\n", "a second input named \"x\""},
+    {"HugeSize", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[99999999999999999999]\n",
+     "expected an integer"},
+    {"NoReturn", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n",
+     "expected a line \"return ...\""},
+    {"AfterReturn", "graph \"g\" stage=hir\nreturn\n%0 = input \"x\" : f32[2]\n",
+     "expected the end after \"return\""},
+    {"TwoOutputs", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\nreturn \"y\" %0, \"y\" %0\n",
+     "a second output named \"y\""},
+    {"SecondInput", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = input \"x\" : f32[2]\n",
+     "a second input named \"x\""},
     {"OpenString", "graph \"g\n", "a string without its closing quote"},
-    {"DeepSize", "graph \"g\" stage=hir\n%0 = input \"x\" : f32[ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
-                 "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
-                 "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
-                 "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(rows]\n",
+    {"DeepSize",
+     "graph \"g\" stage=hir\n%0 = input \"x\" : "
+     "f32[ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
+     "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
+     "ceil_div("
+     "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(ceil_div("
+     "ceil_div("
+     "ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(rows]\n",
      "nested too deeply"},
 };
 
@@ -95,7 +108,8 @@ TEST_P(IrTextErrors, NamesLineAndFault) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, IrTextErrors, testing::ValuesIn(kBad), [](const auto& i) { return std::string(i.param.name); });
+INSTANTIATE_TEST_SUITE_P(Table, IrTextErrors, testing::ValuesIn(kBad),
+                         [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace
 }  // namespace rlx

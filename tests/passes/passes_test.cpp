@@ -1,6 +1,8 @@
-// Each tests/passes/*.rlx is a graph, the pass that it is for ("# pass: name", "# options: key=value ..."), and behind a line
-// "# ---" the graph that the pass makes of it. Both graphs are also run by the interpreter and must agree; and every pipeline
-// prefix must agree as well. RLX_UPDATE_TESTS=1 writes the expected text anew, after that comparison.
+// Each tests/passes/*.rlx is a graph, the pass that it is for ("# pass: name", "# options:
+// key=value ..."), and behind a line
+// "# ---" the graph that the pass makes of it. Both graphs are also run by the interpreter and must
+// agree; and every pipeline prefix must agree as well. RLX_UPDATE_TESTS=1 writes the expected text
+// anew, after that comparison.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,15 +47,21 @@ Case read_case(const fs::path& path) {
   };
   c.pass = value("pass");
   const std::string options = value("options");
-  if (options.find("activations=int8") != std::string::npos) c.options.precision.activations = Activations::int8;
-  if (options.find("activations=f32") != std::string::npos) c.options.precision.activations = Activations::f32;
-  if (options.find("activations=bf16") != std::string::npos) c.options.precision.activations = Activations::bf16;
-  if (options.find("dispatch=common") != std::string::npos) c.options.dispatch.policy = DispatchPolicy::force_common;
+  if (options.find("activations=int8") != std::string::npos)
+    c.options.precision.activations = Activations::int8;
+  if (options.find("activations=f32") != std::string::npos)
+    c.options.precision.activations = Activations::f32;
+  if (options.find("activations=bf16") != std::string::npos)
+    c.options.precision.activations = Activations::bf16;
+  if (options.find("dispatch=common") != std::string::npos)
+    c.options.dispatch.policy = DispatchPolicy::force_common;
   c.reference_backend = options.find("backend=reference") != std::string::npos;
   return c;
 }
 
-const Backend& backend_of(const Case& c) { return c.reference_backend ? reference::backend() : cpu::backend(); }
+const Backend& backend_of(const Case& c) {
+  return c.reference_backend ? reference::backend() : cpu::backend();
+}
 
 constexpr std::int64_t kRows = 5, kOutRows = 2;
 
@@ -66,7 +74,8 @@ Tensor random_tensor(const Shape& s, std::mt19937& random) {
   const std::int64_t rows = row.empty() ? 0 : t.elements() / static_cast<std::int64_t>(row.size());
   for (std::int64_t r = 0; r < rows; ++r) {
     for (float& v : row) v = normal(random);
-    encoder(s.dtype)(row.data(), t.mutable_data() + r * row_bytes(s.dtype, dims.back()), dims.back());
+    encoder(s.dtype)(row.data(), t.mutable_data() + r * row_bytes(s.dtype, dims.back()),
+                     dims.back());
   }
   return t;
 }
@@ -74,15 +83,18 @@ Tensor random_tensor(const Shape& s, std::mt19937& random) {
 std::vector<std::int32_t> descriptor(std::string_view name, std::int64_t count) {
   std::vector<std::int32_t> v(static_cast<std::size_t>(count), 0);
   if (name == "seq_start") v = {0, static_cast<std::int32_t>(kRows)};
-  if (name == "positions") for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<std::int32_t>(i);
-  if (name == "tokens") for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<std::int32_t>(i * 3 % 7);
+  if (name == "positions")
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<std::int32_t>(i);
+  if (name == "tokens")
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<std::int32_t>(i * 3 % 7);
   if (name == "out_rows") v = {1, 4};
   return v;
 }
 
 // The outputs of a graph on values that depend only on the names and shapes of its sources.
 std::vector<std::vector<float>> outputs(const Graph& symbolic) {
-  const Graph g = bind(symbolic, DimBinding{{sym::rows, kRows}, {sym::out_rows, kOutRows}, {sym::batch, 1}});
+  const Graph g =
+      bind(symbolic, DimBinding{{sym::rows, kRows}, {sym::out_rows, kOutRows}, {sym::batch, 1}});
   std::vector<NamedTensor> values;
   for (const Node& n : g.nodes()) {
     if (!n.is<Input>() && !n.is<Param>()) continue;
@@ -96,11 +108,13 @@ std::vector<std::vector<float>> outputs(const Graph& symbolic) {
   }
   InterpreterState state(1, 1);
   std::vector<std::vector<float>> out;
-  for (const NamedTensor& t : Interpreter(g).run(values, state)) out.push_back(t.tensor.to_floats());
+  for (const NamedTensor& t : Interpreter(g).run(values, state))
+    out.push_back(t.tensor.to_floats());
   return out;
 }
 
-void expect_close(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b, double limit) {
+void expect_close(const std::vector<std::vector<float>>& a,
+                  const std::vector<std::vector<float>>& b, double limit) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].size(), b[i].size());
@@ -124,13 +138,17 @@ TEST_P(Passes, MakesTheExpectedGraphAndKeepsTheMeaning) {
   DispatchReport report;
   const auto runs = run_passes(graph, names, {c.options, backend_of(c), &report});
   // Precision is allowed to cost precision: int8 groups and half caches (kernels.md, 1.8).
-  expect_close(before, outputs(graph), c.pass == "precision" || c.pass == "fuse_norm_quantize" ? 1e-3 : 1e-12);
+  expect_close(before, outputs(graph),
+               c.pass == "precision" || c.pass == "fuse_norm_quantize" ? 1e-3 : 1e-12);
   const std::string got = print(graph);
-  if (std::getenv("RLX_UPDATE_TESTS") != nullptr) write_file_atomic(path, c.input + "# ---\n" + got);
-  else EXPECT_EQ(got, c.expected);
+  if (std::getenv("RLX_UPDATE_TESTS") != nullptr)
+    write_file_atomic(path, c.input + "# ---\n" + got);
+  else
+    EXPECT_EQ(got, c.expected);
   EXPECT_TRUE(runs[0].changed);
   // A second run finds nothing more to do.
-  EXPECT_FALSE(run_passes(graph, names, {c.options, backend_of(c), &report})[0].changed) << print(graph);
+  EXPECT_FALSE(run_passes(graph, names, {c.options, backend_of(c), &report})[0].changed)
+      << print(graph);
 }
 
 TEST_P(Passes, ThePipelineWithAndWithoutEachPassKeepsTheMeaning) {
@@ -140,14 +158,17 @@ TEST_P(Passes, ThePipelineWithAndWithoutEachPassKeepsTheMeaning) {
   const auto before = outputs(graph);
   CompileOptions options;
   options.precision = {Activations::f32, DType::f32};
-  expect_close(before, outputs(run_pipeline(graph, options, cpu::backend(), nullptr, nullptr)), 1e-11);
+  expect_close(before, outputs(run_pipeline(graph, options, cpu::backend(), nullptr, nullptr)),
+               1e-11);
   for (const Pass& pass : pipeline_passes()) {
     options.disabled_passes = {std::string(pass.name)};
     SCOPED_TRACE(std::string(pass.name));
-    expect_close(before, outputs(run_pipeline(graph, options, cpu::backend(), nullptr, nullptr)), 1e-11);
+    expect_close(before, outputs(run_pipeline(graph, options, cpu::backend(), nullptr, nullptr)),
+                 1e-11);
   }
   options.fusion = false;
-  expect_close(before, outputs(run_pipeline(graph, options, reference::backend(), nullptr, nullptr)), 1e-11);
+  expect_close(
+      before, outputs(run_pipeline(graph, options, reference::backend(), nullptr, nullptr)), 1e-11);
 }
 
 std::vector<std::string> cases() {
@@ -158,7 +179,8 @@ std::vector<std::string> cases() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Passes, testing::ValuesIn(cases()), [](const auto& i) { return i.param; });
+INSTANTIATE_TEST_SUITE_P(Files, Passes, testing::ValuesIn(cases()),
+                         [](const auto& i) { return i.param; });
 
 TEST(PassNames, AnUnknownPassNamesTheNearest) {
   Graph g("g");
@@ -168,14 +190,17 @@ TEST(PassNames, AnUnknownPassNamesTheNearest) {
     run_passes(g, names, {options, cpu::backend(), nullptr});
     FAIL() << "accepted";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "unknown pass \"fuse_linear_biass\": did you mean \"fuse_linear_bias\"?");
+    EXPECT_STREQ(e.what(),
+                 "unknown pass \"fuse_linear_biass\": did you mean \"fuse_linear_bias\"?");
   }
 }
 
 TEST(PassNames, EveryPassHasItsTextTest) {
   std::string all;
-  for (const std::string& name : cases()) all += read_case(fs::path(RLX_TEST_DIR) / "passes" / (name + ".rlx")).pass + " ";
-  for (const Pass& pass : pipeline_passes()) EXPECT_NE(all.find(std::string(pass.name) + " "), std::string::npos) << pass.name;
+  for (const std::string& name : cases())
+    all += read_case(fs::path(RLX_TEST_DIR) / "passes" / (name + ".rlx")).pass + " ";
+  for (const Pass& pass : pipeline_passes())
+    EXPECT_NE(all.find(std::string(pass.name) + " "), std::string::npos) << pass.name;
 }
 
 }  // namespace

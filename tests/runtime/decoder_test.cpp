@@ -1,5 +1,5 @@
-// The decoder session: one prompt in any chunks, batches and thread counts gives the same bits; a decode step allocates and
-// compiles nothing; limits and misuse are errors.
+// The decoder session: one prompt in any chunks, batches and thread counts gives the same bits; a
+// decode step allocates and compiles nothing; limits and misuse are errors.
 #include "runtime/decoder.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ std::atomic<std::int64_t> allocations{0};
 
 // Counts every allocation of this program, to show that a decode step makes none.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // g++ inlines one of the pair and then misses the other
+#pragma GCC diagnostic ignored \
+    "-Wmismatched-new-delete"  // g++ inlines one of the pair and then misses the other
 #endif
 void* operator new(std::size_t n) {
   ++allocations;
@@ -35,7 +36,8 @@ namespace {
 
 std::vector<std::int32_t> prompt(std::size_t n, std::uint32_t seed = 1) {
   std::vector<std::int32_t> tokens;
-  for (std::size_t i = 0; i < n; ++i) tokens.push_back(static_cast<std::int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % 320);
+  for (std::size_t i = 0; i < n; ++i)
+    tokens.push_back(static_cast<std::int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % 320);
   return tokens;
 }
 
@@ -45,7 +47,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-Decoder make(const ToyModel& toy, int threads = 2, std::int64_t chunk = 512, std::int64_t sequences = 1) {
+Decoder make(const ToyModel& toy, int threads = 2, std::int64_t chunk = 512,
+             std::int64_t sequences = 1) {
   DecoderOptions o;
   o.threads = threads;
   o.chunk = chunk;
@@ -63,11 +66,13 @@ TEST_P(DecoderTypes, ChunksStepsAndThreadsGiveTheSameBits) {
   ASSERT_EQ(want.size(), tokens.size() * 320);
   for (const float v : want) ASSERT_TRUE(std::isfinite(v));
   Decoder chunked = make(toy, 3, 37);
-  EXPECT_TRUE(same_bits(copy(chunked.step(tokens, Decoder::Want::all)), want)) << "chunks of 37 on 3 threads";
+  EXPECT_TRUE(same_bits(copy(chunked.step(tokens, Decoder::Want::all)), want))
+      << "chunks of 37 on 3 threads";
   Decoder single = make(toy, 2);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto row = copy(single.step({&tokens[i], 1}));
-    ASSERT_TRUE(same_bits(row, {want.begin() + static_cast<std::ptrdiff_t>(i * 320), want.begin() + static_cast<std::ptrdiff_t>((i + 1) * 320)}))
+    ASSERT_TRUE(same_bits(row, {want.begin() + static_cast<std::ptrdiff_t>(i * 320),
+                                want.begin() + static_cast<std::ptrdiff_t>((i + 1) * 320)}))
         << "token " << i << " one by one on 2 threads";
   }
 }
@@ -81,7 +86,8 @@ TEST_P(DecoderTypes, ASequenceAmongOthersGivesTheSameBits) {
     alone.push_back(copy(d.step(*tokens)));
   }
   Decoder together = make(toy, 2, 64, 3);
-  const Decoder::Part parts[] = {{2, c, Decoder::Want::last}, {0, a, Decoder::Want::last}, {1, b, Decoder::Want::last}};
+  const Decoder::Part parts[] = {
+      {2, c, Decoder::Want::last}, {0, a, Decoder::Want::last}, {1, b, Decoder::Want::last}};
   const auto got = copy(together.step(parts));
   ASSERT_EQ(got.size(), 3u * 320u);
   EXPECT_TRUE(same_bits({got.begin(), got.begin() + 320}, alone[2]));
@@ -90,8 +96,9 @@ TEST_P(DecoderTypes, ASequenceAmongOthersGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Storage, DecoderTypes,
-                         testing::Values(DType::q4_0, DType::q4_1, DType::q5_0, DType::q8_0, DType::q4_K, DType::q6_K, DType::f16,
-                                         DType::bf16, DType::f32),
+                         testing::Values(DType::q4_0, DType::q4_1, DType::q5_0, DType::q8_0,
+                                         DType::q4_K, DType::q6_K, DType::f16, DType::bf16,
+                                         DType::f32),
                          [](const auto& i) { return std::string(name(i.param)); });
 
 TEST(Decoder, ADecodeStepAllocatesAndCompilesNothing) {
@@ -140,7 +147,8 @@ TEST(Decoder, TheReferenceBackendAgrees) {
   o.device = Device::reference();
   Decoder slow(toy.load(), o);
   const auto tokens = prompt(12);
-  const auto a = copy(fast.step(tokens, Decoder::Want::all)), b = copy(slow.step(tokens, Decoder::Want::all));
+  const auto a = copy(fast.step(tokens, Decoder::Want::all)),
+             b = copy(slow.step(tokens, Decoder::Want::all));
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << i;
   EXPECT_EQ(fast.dispatch().count(DispatchKind::reference), 0);
@@ -195,12 +203,18 @@ TEST(DecoderErrors, SayWhatWasExpectedAndFound) {
   const ToyModel toy(DType::q8_0, {.context = 100});
   Decoder d = make(toy);
   const auto tokens = prompt(101);
-  expect_error([&] { d.step(tokens); }, ErrorCode::limit, "101 tokens do not fit the context: 0 are in it and it holds 100");
+  expect_error([&] { d.step(tokens); }, ErrorCode::limit,
+               "101 tokens do not fit the context: 0 are in it and it holds 100");
   const std::int32_t bad[] = {320};
   expect_error([&] { d.step(bad); }, ErrorCode::invalid_argument, "token 320: expected 0 to 319");
-  expect_error([&] { d.step(std::span<const std::int32_t>{}); }, ErrorCode::invalid_argument, "without a token");
+  expect_error([&] { d.step(std::span<const std::int32_t>{}); }, ErrorCode::invalid_argument,
+               "without a token");
   const Decoder::Part part{4, tokens, Decoder::Want::last};
-  expect_error([&] { d.step({&part, 1}); }, ErrorCode::invalid_argument, "sequence 4: expected 0 to 0");
+  expect_error(
+      [&] {
+        d.step({&part, 1});
+      },
+      ErrorCode::invalid_argument, "sequence 4: expected 0 to 0");
   EXPECT_EQ(d.past(), 0) << "a refused step changes nothing";
   DecoderOptions o;
   o.device = Device::parse("cuda:0");

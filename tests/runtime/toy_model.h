@@ -13,7 +13,8 @@
 namespace rlx {
 
 struct ToyShape {
-  std::int64_t vocab = 320, hidden = 256, inner = 512, layers = 3, heads = 4, kv_heads = 2, context = 512;
+  std::int64_t vocab = 320, hidden = 256, inner = 512, layers = 3, heads = 4, kv_heads = 2,
+               context = 512;
 };
 
 class ToyModel {
@@ -48,19 +49,23 @@ class ToyModel {
   }
 
   LoadedModel load() const {
-    return load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(bytes_, "toy.gguf")), true);
+    return load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(bytes_, "toy.gguf")),
+                      true);
   }
   const ToyShape& shape() const { return shape_; }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
-  static void number(GgufWriter& w, std::string_view key, std::int64_t v) { w.put_int(key, GgufType::u32, v); }
+  static void number(GgufWriter& w, std::string_view key, std::int64_t v) {
+    w.put_int(key, GgufType::u32, v);
+  }
 
   // Norm weights near 1, matrices scaled so that activations keep their size.
   void tensor(GgufWriter& w, const std::string& name, DType type, std::vector<std::int64_t> shape) {
     const std::int64_t k = shape.back(), rows = shape.size() > 1 ? shape[0] : 1;
-    std::normal_distribution<float> normal(shape.size() > 1 ? 0.0f : 1.0f,
-                                           shape.size() > 1 ? 1.0f / std::sqrt(static_cast<float>(k)) : 0.1f);
+    std::normal_distribution<float> normal(
+        shape.size() > 1 ? 0.0f : 1.0f,
+        shape.size() > 1 ? 1.0f / std::sqrt(static_cast<float>(k)) : 0.1f);
     data_.emplace_back(static_cast<std::size_t>(row_bytes(type, k) * rows));
     std::vector<float> row(static_cast<std::size_t>(k));
     for (std::int64_t r = 0; r < rows; ++r) {

@@ -5,7 +5,8 @@
 
 namespace rlx::cpu {
 
-/// The one CPU backend of the process, at the level that RLX_ISA or the machine says (kernels.h, selected_isa: its errors).
+/// The one CPU backend of the process, at the level that RLX_ISA or the machine says (kernels.h,
+/// selected_isa: its errors).
 const Backend& backend();
 
 }  // namespace rlx::cpu

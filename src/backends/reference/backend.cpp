@@ -38,21 +38,27 @@ class ReferenceBackend final : public Backend {
   void kv_store(const KvRows& at, const float* k, const float* v) const override {
     const EncodeRow encode = encoder(at.dtype);
     for (std::int64_t t = 0; t < at.tokens; ++t) {
-      encode(k + t * at.head_dim, row(at, at.pool->k, at.pool->k_page, at.pool->k_head, t), at.head_dim);
-      encode(v + t * at.head_dim, row(at, at.pool->v, at.pool->v_page, at.pool->v_head, t), at.head_dim);
+      encode(k + t * at.head_dim, row(at, at.pool->k, at.pool->k_page, at.pool->k_head, t),
+             at.head_dim);
+      encode(v + t * at.head_dim, row(at, at.pool->v, at.pool->v_page, at.pool->v_head, t),
+             at.head_dim);
     }
   }
   void kv_load(const KvRows& at, float* k, float* v) const override {
     const DecodeRow decode = decoder(at.dtype);
     for (std::int64_t t = 0; t < at.tokens; ++t) {
-      decode(row(at, at.pool->k, at.pool->k_page, at.pool->k_head, t), k + t * at.head_dim, at.head_dim);
-      decode(row(at, at.pool->v, at.pool->v_page, at.pool->v_head, t), v + t * at.head_dim, at.head_dim);
+      decode(row(at, at.pool->k, at.pool->k_page, at.pool->k_head, t), k + t * at.head_dim,
+             at.head_dim);
+      decode(row(at, at.pool->v, at.pool->v_page, at.pool->v_head, t), v + t * at.head_dim,
+             at.head_dim);
     }
   }
 
  private:
-  static std::byte* row(const KvRows& at, std::byte* pool, std::int64_t page_bytes, std::int64_t head_bytes, std::int64_t token) {
-    return pool + at.page * page_bytes + at.head * head_bytes + (at.first_token + token) * row_bytes(at.dtype, at.head_dim);
+  static std::byte* row(const KvRows& at, std::byte* pool, std::int64_t page_bytes,
+                        std::int64_t head_bytes, std::int64_t token) {
+    return pool + at.page * page_bytes + at.head * head_bytes +
+           (at.first_token + token) * row_bytes(at.dtype, at.head_dim);
   }
 };
 

@@ -25,10 +25,12 @@ bool cse(Graph& graph, const PassContext&) {
     Key key{s.node.def->id, s.node.def->print(s.node.attrs), {}};
     for (Value v : s.inputs) key.inputs.emplace_back(v.node, v.index);
     if (const auto it = seen.find(key); it != seen.end()) return it->second;
-    // The node that a copy would append next; known before it is made since results are numbered by node.
+    // The node that a copy would append next; known before it is made since results are numbered by
+    // node.
     Rewriter::Answer results;
     const auto next = static_cast<std::int32_t>(s.b.graph().nodes().size());
-    for (std::size_t k = 0; k < s.node.results.size(); ++k) results.push_back({next, static_cast<std::int32_t>(k)});
+    for (std::size_t k = 0; k < s.node.results.size(); ++k)
+      results.push_back({next, static_cast<std::int32_t>(k)});
     seen.emplace(std::move(key), std::move(results));
     return {};
   });

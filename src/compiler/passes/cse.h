@@ -1,4 +1,5 @@
-// Joins nodes with equal op, attributes and operands. State ops and sources stay apart. Test: tests/passes/cse.rlx.
+// Joins nodes with equal op, attributes and operands. State ops and sources stay apart. Test:
+// tests/passes/cse.rlx.
 #pragma once
 
 #include "compiler/pass.h"

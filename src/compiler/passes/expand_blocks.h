@@ -1,4 +1,5 @@
-// Replaces every composite op of HIR by its body, until none is left; the graph becomes MIR. Test: tests/passes/expand_blocks.rlx.
+// Replaces every composite op of HIR by its body, until none is left; the graph becomes MIR. Test:
+// tests/passes/expand_blocks.rlx.
 #pragma once
 
 #include "compiler/pass.h"

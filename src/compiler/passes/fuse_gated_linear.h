@@ -1,4 +1,5 @@
-// mul(linear act(x, gate), linear(x, up)) -> gated_linear, when both weights have one storage type. Test: tests/passes/fuse_gated_linear.rlx.
+// mul(linear act(x, gate), linear(x, up)) -> gated_linear, when both weights have one storage type.
+// Test: tests/passes/fuse_gated_linear.rlx.
 #pragma once
 
 #include "compiler/pass.h"

@@ -7,10 +7,13 @@
 namespace rlx {
 namespace {
 
-// The linear behind operand i when the fusion may take it over: no other reader, nothing applied after the sum yet.
+// The linear behind operand i when the fusion may take it over: no other reader, nothing applied
+// after the sum yet.
 std::optional<Linear> plain_linear(const Rewriter& rewriter, const Node& node, std::size_t i) {
   const auto linear = rewriter.producer(node, i).as<Linear>();
-  if (!linear || linear->residual || linear->act != Act::none || !rewriter.single_use(node.inputs[i])) return std::nullopt;
+  if (!linear || linear->residual || linear->act != Act::none ||
+      !rewriter.single_use(node.inputs[i]))
+    return std::nullopt;
   return linear;
 }
 
@@ -34,7 +37,9 @@ Rewriter::Answer fuse_bias(const Rewriter& rewriter, const Rewriter::Site& s) {
 bool fuse_linear_bias(Graph& graph, const PassContext&) {
   bool changed = false;
   Rewriter bias(graph);
-  changed |= bias.run([&](const Rewriter::Site& s) { return s.node.is<Add>() ? fuse_bias(bias, s) : Rewriter::Answer{}; });
+  changed |= bias.run([&](const Rewriter::Site& s) {
+    return s.node.is<Add>() ? fuse_bias(bias, s) : Rewriter::Answer{};
+  });
   Rewriter activation(graph);
   changed |= activation.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
     const auto act = s.node.as<Activation>();

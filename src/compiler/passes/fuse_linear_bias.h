@@ -1,4 +1,5 @@
-// add(linear(x, w), bias[n]) -> linear(x, w, bias); activation(linear) -> linear with act, for values with one reader. Test: tests/passes/fuse_linear_bias.rlx.
+// add(linear(x, w), bias[n]) -> linear(x, w, bias); activation(linear) -> linear with act, for
+// values with one reader. Test: tests/passes/fuse_linear_bias.rlx.
 #pragma once
 
 #include "compiler/pass.h"

@@ -1,4 +1,5 @@
-// add(linear(x, w), r) with r of the result's shape -> linear with residual. Test: tests/passes/fuse_linear_residual.rlx.
+// add(linear(x, w), r) with r of the result's shape -> linear with residual. Test:
+// tests/passes/fuse_linear_residual.rlx.
 #pragma once
 
 #include "compiler/pass.h"

@@ -1,4 +1,5 @@
-// quantize_rows(rms_norm(x, w)) -> rms_norm_quantize(x, w). Test: tests/passes/fuse_norm_quantize.rlx.
+// quantize_rows(rms_norm(x, w)) -> rms_norm_quantize(x, w). Test:
+// tests/passes/fuse_norm_quantize.rlx.
 #pragma once
 
 #include "compiler/pass.h"

@@ -32,15 +32,18 @@ std::optional<Rotated> rotated(const Rewriter& rewriter, Value v) {
   return r;
 }
 
-// q is the rope that shares positions and frequencies with k and is read by the attention over the new cache.
+// q is the rope that shares positions and frequencies with k and is read by the attention over the
+// new cache.
 std::optional<Value> query_of(const Rewriter& rewriter, std::int32_t append, const Rotated& k) {
   const Graph& old = rewriter.old();
   for (std::size_t i = 0; i < old.nodes().size(); ++i) {
     const Node& n = old.nodes()[i];
     if (!n.is<Attention>() || n.inputs[1] != Value{append, 0}) continue;
     const auto q = rotated(rewriter, n.inputs[0]);
-    if (!q || !(q->rope == k.rope) || q->inv_freq != k.inv_freq || q->positions != k.positions) return std::nullopt;
-    if (q->norm.has_value() != k.norm.has_value() || (q->norm && !(*q->norm == *k.norm))) return std::nullopt;
+    if (!q || !(q->rope == k.rope) || q->inv_freq != k.inv_freq || q->positions != k.positions)
+      return std::nullopt;
+    if (q->norm.has_value() != k.norm.has_value() || (q->norm && !(*q->norm == *k.norm)))
+      return std::nullopt;
     return n.inputs[0];
   }
   return std::nullopt;
@@ -50,7 +53,8 @@ std::optional<Value> query_of(const Rewriter& rewriter, std::int32_t append, con
 
 bool fuse_rope_append(Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
-  // The attention reads q after the fused node: its rope, which stands before the append, is replaced when the attention is reached.
+  // The attention reads q after the fused node: its rope, which stands before the append, is
+  // replaced when the attention is reached.
   std::map<std::int32_t, Value> fused_q;  // old rope node -> new value
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
     if (s.node.is<Attention>()) {
@@ -67,11 +71,21 @@ bool fuse_rope_append(Graph& graph, const PassContext&) {
     // The body must read only what stands before the append.
     if (!q_value || q_value->node > s.index) return {};
     const Rotated q = *rotated(rewriter, *q_value);
-    RopeAppend op{.head_dim = k->rope.head_dim, .rotary_dim = k->rope.rotary_dim, .style = k->rope.style,
+    RopeAppend op{.head_dim = k->rope.head_dim,
+                  .rotary_dim = k->rope.rotary_dim,
+                  .style = k->rope.style,
                   .magnitude = k->rope.magnitude};
     // cache, q, k, v, seq_start, past, slot, pages, inv_freq, positions
-    std::vector<Value> operands = {s.inputs[0], rewriter.now(q.x),  rewriter.now(k->x), s.inputs[2], s.inputs[3], s.inputs[4],
-                                   s.inputs[5], s.inputs[6], rewriter.now(k->inv_freq), rewriter.now(k->positions)};
+    std::vector<Value> operands = {s.inputs[0],
+                                   rewriter.now(q.x),
+                                   rewriter.now(k->x),
+                                   s.inputs[2],
+                                   s.inputs[3],
+                                   s.inputs[4],
+                                   s.inputs[5],
+                                   s.inputs[6],
+                                   rewriter.now(k->inv_freq),
+                                   rewriter.now(k->positions)};
     if (k->norm) {
       op.norm = true;
       op.eps = k->norm->eps;

@@ -1,4 +1,5 @@
-// rope of q and of k, per-head norms before them, and kv_append -> rope_append. Test: tests/passes/fuse_rope_append.rlx.
+// rope of q and of k, per-head norms before them, and kv_append -> rope_append. Test:
+// tests/passes/fuse_rope_append.rlx.
 #pragma once
 
 #include "compiler/pass.h"

@@ -10,20 +10,26 @@
 namespace rlx {
 namespace {
 
-// The packed form of a weight; an entry that precision converted is packed from its source in one step.
+// The packed form of a weight; an entry that precision converted is packed from its source in one
+// step.
 class Packer {
  public:
-  Packer(const Rewriter& rewriter, const Backend& backend) : rewriter_(rewriter), backend_(backend) {}
+  Packer(const Rewriter& rewriter, const Backend& backend)
+      : rewriter_(rewriter), backend_(backend) {}
 
   Value operator()(Builder& b, Value old_weight) {
     const Node& made = rewriter_.old().node(old_weight);
     const Shape& shape = rewriter_.old().shape(old_weight);
     const Value source = made.is<Pack>() ? made.inputs[0] : old_weight;
     const Node& param = rewriter_.old().node(source);
-    if (!param.is<Param>() || shape.layout != Layout::plain || shape.rank() != 2 || !shape.dim(1).is_constant()) return {};
-    if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(1).constant())) return {};
+    if (!param.is<Param>() || shape.layout != Layout::plain || shape.rank() != 2 ||
+        !shape.dim(1).is_constant())
+      return {};
+    if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(1).constant()))
+      return {};
     Value& packed = packed_[{source.node, shape.dtype}];
-    if (!packed) packed = b(Pack{.dtype = shape.dtype, .layout = Layout::p16}, rewriter_.now(source));
+    if (!packed)
+      packed = b(Pack{.dtype = shape.dtype, .layout = Layout::p16}, rewriter_.now(source));
     return packed;
   }
 

@@ -1,4 +1,5 @@
-// Gives the weights of products the panels that the backend's kernels read. Test: tests/passes/pack_weights.rlx.
+// Gives the weights of products the panels that the backend's kernels read. Test:
+// tests/passes/pack_weights.rlx.
 #pragma once
 
 #include "compiler/pass.h"

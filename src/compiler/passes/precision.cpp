@@ -26,18 +26,22 @@ Format choose(Activations activations, DType weight, std::int64_t k, const Backe
     case Activations::int8:
       if (!groups) return {DType::f32, weight};
       return {DType::xq8, is_quantized(weight) ? weight : DType::q8_0};
-    case Activations::bf16: return groups ? Format{DType::bf16, DType::bf16} : Format{DType::f32, weight};
-    case Activations::f32: return {DType::f32, weight};
+    case Activations::bf16:
+      return groups ? Format{DType::bf16, DType::bf16} : Format{DType::f32, weight};
+    case Activations::f32:
+      return {DType::f32, weight};
   }
   return {DType::f32, weight};
 }
 
 DType kv_dtype(const PassContext& context, std::int64_t head_dim) {
   const Precision& p = context.options.precision;
-  const DType wanted = p.kv ? *p.kv : p.activations == Activations::f32 ? DType::f32 : context.backend.default_kv();
+  const DType wanted = p.kv                                ? *p.kv
+                       : p.activations == Activations::f32 ? DType::f32
+                                                           : context.backend.default_kv();
   if (!context.backend.offers_kv(wanted, head_dim))
-    fail(ErrorCode::unsupported, "--kv {}: not offered for a head size of {} on {}", name(wanted), head_dim,
-         context.backend.device().text());
+    fail(ErrorCode::unsupported, "--kv {}: not offered for a head size of {} on {}", name(wanted),
+         head_dim, context.backend.device().text());
   return wanted;
 }
 
@@ -78,7 +82,8 @@ bool precision(Graph& graph, const PassContext& context) {
     const Shape& w = s.b.shape(s.inputs[1]);
     const auto k = w.dim(1).constant();
     if (!k) return {};
-    const Format format = choose(context.options.precision.activations, w.dtype, *k, context.backend);
+    const Format format =
+        choose(context.options.precision.activations, w.dtype, *k, context.backend);
     if (format.x == DType::f32 && format.panel == w.dtype) return {};
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
     operands[0] = convert.activation(s.b, operands[0], format.x);

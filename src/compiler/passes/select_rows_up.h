@@ -1,4 +1,5 @@
-// Moves select_rows up through ops that work row by row, so that they run for wanted rows only. Test: tests/passes/select_rows_up.rlx.
+// Moves select_rows up through ops that work row by row, so that they run for wanted rows only.
+// Test: tests/passes/select_rows_up.rlx.
 #pragma once
 
 #include "compiler/pass.h"
