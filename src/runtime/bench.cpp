@@ -178,6 +178,7 @@ BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& o
   for (std::int64_t s = 0; s < test.sequences; ++s) decoder.truncate(0, s);
   stepper.fill_depth();
   if (options.warm_up) warm_up(stepper, test);
+  decoder.set_profile(options.profile);
   std::vector<double> first;
   for (std::int64_t r = 0; r < options.repetitions && !stepper.cancelled(); ++r)
     repeat(stepper, test, result, first);

@@ -44,6 +44,7 @@ struct BenchResult {
 struct BenchOptions {
   std::int64_t repetitions = 5;
   bool warm_up = true;
+  bool profile = false;             ///< times by kernel of the repetitions alone (Decoder::profile)
   std::function<bool()> cancelled;  ///< asked between steps, may be empty
 };
 

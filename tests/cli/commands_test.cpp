@@ -1,4 +1,5 @@
 // The forms that other programs call (interfaces.md, section 4).
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cli/process.h"

@@ -24,7 +24,7 @@ TEST(Verify, OneChangedWeightFails) {
   fs::copy(golden_model("llama"), scratch / "llama");
   fs::permissions(scratch / "llama/model.safetensors", fs::perms::owner_write,
                   fs::perm_options::add);
-  // The last two bytes are the high end of a weight in f16: 2.0 instead of something near 0.
+  // The last two bytes are the high end of a weight in f16: 32 instead of something near 0.
   std::fstream file(scratch / "llama/model.safetensors",
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-2, std::ios::end);

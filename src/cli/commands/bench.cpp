@@ -123,10 +123,10 @@ class Bench {
     BenchOptions bench_options;
     bench_options.repetitions = f_.repetitions.value_or(5);
     bench_options.warm_up = !f_.no_warmup;
+    bench_options.profile = f_.profile;
     bench_options.cancelled = InterruptScope::interrupted;
     for (const BenchTest& test : tests_) {
       if (InterruptScope::interrupted()) return;
-      decoder.set_profile(f_.profile);
       BenchResult result = bench(decoder, test, bench_options);
       if (result.seconds.empty() || InterruptScope::interrupted()) return;
       report_.add(decoder, result,
