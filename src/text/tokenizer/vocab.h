@@ -25,7 +25,7 @@ class Vocab {
   void reserve(std::size_t tokens, std::size_t bytes);
 
   /// Adds a token; a later token of the same text takes the text over. `id` must be below
-  /// max_id(entries in the file), which the caller checks. Errors: format (an id given twice);
+  /// max_id(entries in the file), which the caller checks. Errors: format (an id given twice),
   /// limit (text above 4 GiB in all).
   void add(std::int32_t id, std::string_view text, TokenKind kind);
 
