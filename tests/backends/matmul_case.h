@@ -1,4 +1,5 @@
-// What the tests of products and panels share: random weights of every storage type, levels of this machine, and runs.
+// What the tests of products and panels share: random weights of every storage type, levels of this
+// machine, and runs.
 #pragma once
 
 #include "backends/cpu/matmul.h"
@@ -10,8 +11,9 @@
 
 namespace rlx::cpu {
 
-inline constexpr DType kBlockTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl,
-                                        DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K};
+inline constexpr DType kBlockTypes[] = {DType::q4_0, DType::q4_1,   DType::q5_0, DType::q5_1,
+                                        DType::q8_0, DType::iq4_nl, DType::q2_K, DType::q3_K,
+                                        DType::q4_K, DType::q5_K,   DType::q6_K};
 inline constexpr DType kFloatTypes[] = {DType::f32, DType::f16, DType::bf16};
 
 struct Level {
@@ -44,12 +46,14 @@ inline const Kernel* find_row(const Level& level, std::string_view op, DType x, 
 
 using Data = std::vector<std::byte>;
 
-/// Rows of a weight [n, k]: random integers, random scales near 0.1 of both signs (floats: normal values).
+/// Rows of a weight [n, k]: random integers, random scales near 0.1 of both signs (floats: normal
+/// values).
 inline Data random_weights(DType d, std::int64_t n, std::int64_t k, unsigned seed) {
   if (is_float(d)) {
     Data rows(static_cast<std::size_t>(n * row_bytes(d, k)));
     const Floats values = normal(static_cast<std::size_t>(n * k), seed);
-    for (std::int64_t r = 0; r < n; ++r) encoder(d)(values.data() + r * k, rows.data() + r * row_bytes(d, k), k);
+    for (std::int64_t r = 0; r < n; ++r)
+      encoder(d)(values.data() + r * k, rows.data() + r * row_bytes(d, k), k);
     return rows;
   }
   std::mt19937 random(seed);
@@ -57,11 +61,19 @@ inline Data random_weights(DType d, std::int64_t n, std::int64_t k, unsigned see
   for (std::byte& b : rows) b = static_cast<std::byte>(random() & 255);
   const auto scales = [&]() -> std::vector<int> {
     switch (d) {
-      case DType::q4_1: case DType::q5_1: case DType::q4_K: case DType::q5_K: return {0, 2};
-      case DType::q2_K: return {80, 82};
-      case DType::q3_K: return {108};
-      case DType::q6_K: return {208};
-      default: return {0};
+      case DType::q4_1:
+      case DType::q5_1:
+      case DType::q4_K:
+      case DType::q5_K:
+        return {0, 2};
+      case DType::q2_K:
+        return {80, 82};
+      case DType::q3_K:
+        return {108};
+      case DType::q6_K:
+        return {208};
+      default:
+        return {0};
     }
   }();
   std::normal_distribution<float> value(0.0f, 0.1f);
@@ -76,13 +88,15 @@ inline Data random_weights(DType d, std::int64_t n, std::int64_t k, unsigned see
 inline Data encode_rows(DType d, const Floats& values, std::int64_t k) {
   const std::int64_t n = static_cast<std::int64_t>(values.size()) / k;
   Data rows(static_cast<std::size_t>(n * row_bytes(d, k)));
-  for (std::int64_t r = 0; r < n; ++r) encoder(d)(values.data() + r * k, rows.data() + r * row_bytes(d, k), k);
+  for (std::int64_t r = 0; r < n; ++r)
+    encoder(d)(values.data() + r * k, rows.data() + r * row_bytes(d, k), k);
   return rows;
 }
 inline Floats decode_rows(DType d, const Data& rows, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(rows.size()) / row_bytes(d, k);
   Floats values(static_cast<std::size_t>(n * k));
-  for (std::int64_t r = 0; r < n; ++r) decoder(d)(rows.data() + r * row_bytes(d, k), values.data() + r * k, k);
+  for (std::int64_t r = 0; r < n; ++r)
+    decoder(d)(rows.data() + r * row_bytes(d, k), values.data() + r * k, k);
   return values;
 }
 
@@ -106,7 +120,9 @@ struct Panels {
 
 struct Tokens {
   Tokens(DType d, const Floats& values, std::int64_t columns)
-      : type(d), rows(static_cast<std::int64_t>(values.size()) / columns), k(columns),
+      : type(d),
+        rows(static_cast<std::int64_t>(values.size()) / columns),
+        k(columns),
         data(encode_rows(d, values, columns)) {}
   std::int64_t stride() const { return row_bytes(type, k); }
   TensorView view(std::int64_t first, std::int64_t count) {
@@ -118,8 +134,8 @@ struct Tokens {
 };
 
 /// y = x w^T of rows first .. first + count - 1.
-inline Floats run_linear(const Kernel& row, Tokens& x, Panels& w, std::int64_t first, std::int64_t count,
-                         Workers workers = {}) {
+inline Floats run_linear(const Kernel& row, Tokens& x, Panels& w, std::int64_t first,
+                         std::int64_t count, Workers workers = {}) {
   Floats y(static_cast<std::size_t>(count * w.n), -7.0f);
   const Linear op{};
   run(row, &op, {x.view(first, count), w.view()}, {view(y, {count, w.n})}, workers);

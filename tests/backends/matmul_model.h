@@ -1,5 +1,6 @@
-// A scalar model of the products: the sums that the kernels' contract names (kernels.md, 2.8), one operation at a time, from the
-// blocks of files as they are. Nothing of it is shared with the kernels.
+// A scalar model of the products: the sums that the kernels' contract names (kernels.md, 2.8), one
+// operation at a time, from the blocks of files as they are. Nothing of it is shared with the
+// kernels.
 #pragma once
 
 #include <cmath>
@@ -27,7 +28,8 @@ struct Part {
   std::vector<int> q;
   float scale = 0, min = 0;
 };
-/// A block of a file. Groups of 32: one part, scale and min as they are. Groups of 256: value = d * scale * q - dmin * min.
+/// A block of a file. Groups of 32: one part, scale and min as they are. Groups of 256: value = d *
+/// scale * q - dmin * min.
 struct Block {
   std::vector<Part> parts;
   float d = 0, dmin = 0;
@@ -107,8 +109,10 @@ Block read_k45(const B& b) {
 inline Block read_super(DType type, const std::byte* row, std::int64_t i) {
   const auto none = [](int) { return 0; };
   switch (type) {
-    case DType::q4_K: return read_k45(load_block<BlockQ4K>(row, i));
-    case DType::q5_K: return read_k45(load_block<BlockQ5K>(row, i));
+    case DType::q4_K:
+      return read_k45(load_block<BlockQ4K>(row, i));
+    case DType::q5_K:
+      return read_k45(load_block<BlockQ5K>(row, i));
     case DType::q2_K: {
       const auto b = load_block<BlockQ2K>(row, i);
       Block r = super(
@@ -123,11 +127,14 @@ inline Block read_super(DType type, const std::byte* row, std::int64_t i) {
       return super(
           f16_to_f32(b.d), 0, 16,
           [&](int p) {
-            return ((b.scales[p % 8] >> (p / 8 * 4) & 15) | (b.scales[8 + p % 4] >> (p / 4 * 2) & 3) << 4) - 32;
+            return ((b.scales[p % 8] >> (p / 8 * 4) & 15) | (b.scales[8 + p % 4] >> (p / 4 * 2) & 3)
+                                                                << 4) -
+                   32;
           },
           none,
           [&](int j) {
-            return (b.q[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3) + 4 * (b.high[j % 32] >> (j / 32) & 1) - 4;
+            return (b.q[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3) +
+                   4 * (b.high[j % 32] >> (j / 32) & 1) - 4;
           });
     }
     default: {
@@ -137,7 +144,8 @@ inline Block read_super(DType type, const std::byte* row, std::int64_t i) {
           [&](int j) {
             const int half = j / 128, within = j % 128;
             return ((b.low[half * 64 + within % 64] >> (within / 64 * 4) & 15) |
-                    (b.high[half * 32 + within % 32] >> (within / 32 * 2) & 3) << 4) - 32;
+                    (b.high[half * 32 + within % 32] >> (within / 32 * 2) & 3) << 4) -
+                   32;
           });
     }
   }

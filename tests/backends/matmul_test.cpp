@@ -13,7 +13,9 @@ struct Pair {
   DType x, w;
 };
 std::vector<Pair> pairs() {
-  std::vector<Pair> all = {{DType::f32, DType::f32}, {DType::f32, DType::f16}, {DType::f32, DType::bf16},
+  std::vector<Pair> all = {{DType::f32, DType::f32},
+                           {DType::f32, DType::f16},
+                           {DType::f32, DType::bf16},
                            {DType::bf16, DType::bf16}};
   for (const DType w : kBlockTypes) all.insert(all.end(), {{DType::xq8, w}, {DType::f32, w}});
   return all;
@@ -44,8 +46,10 @@ TEST(Matmul, IntegerProductsEqualTheScalarModelBitForBit) {
           for (std::int64_t m = 0; m < count; ++m)
             for (std::int64_t j = 0; j < n; ++j)
               ASSERT_EQ(y[static_cast<std::size_t>(m * n + j)],
-                        model::dot(w, x.data.data() + m * x.stride(), weights.data() + j * row_bytes(w, k), k, level.fused))
-                  << text(level, {DType::xq8, w}) << " rows " << count << ": [" << m << ", " << j << "] of " << n;
+                        model::dot(w, x.data.data() + m * x.stride(),
+                                   weights.data() + j * row_bytes(w, k), k, level.fused))
+                  << text(level, {DType::xq8, w}) << " rows " << count << ": [" << m << ", " << j
+                  << "] of " << n;
         }
       }
 }
@@ -61,7 +65,8 @@ TEST(Matmul, ExtremeIntegersDoNotOverflow) {
         Data weights = random_weights(w, n, k, 1);
         for (std::size_t i = 0; i < weights.size(); ++i) {
           const std::size_t at = i % static_cast<std::size_t>(info(w).block_bytes);
-          if (info(w).block_elements == 32 ? at >= 4 : at >= 16 && at < 80) weights[i] = static_cast<std::byte>(fill);
+          if (info(w).block_elements == 32 ? at >= 4 : at >= 16 && at < 80)
+            weights[i] = static_cast<std::byte>(fill);
         }
         Panels panels(w, weights, n, k);
         Floats values(static_cast<std::size_t>(5 * k));
@@ -72,7 +77,8 @@ TEST(Matmul, ExtremeIntegersDoNotOverflow) {
           for (std::int64_t m = 0; m < count; ++m)
             for (std::int64_t j = 0; j < n; ++j)
               ASSERT_EQ(y[static_cast<std::size_t>(m * n + j)],
-                        model::dot(w, x.data.data() + m * x.stride(), weights.data() + j * row_bytes(w, k), k, level.fused))
+                        model::dot(w, x.data.data() + m * x.stride(),
+                                   weights.data() + j * row_bytes(w, k), k, level.fused))
                   << text(level, {DType::xq8, w}) << " fill " << fill;
         }
       }
@@ -83,7 +89,8 @@ TEST(Matmul, FloatProductsAreNearTheExactOnes) {
   for_each_row([](const Level& level, const Pair& p, const Kernel& row) {
     if (p.x == DType::xq8) return;
     const bool floats = is_float(p.w);
-    for (const std::int64_t k : floats ? std::vector<std::int64_t>{1, 2, 7, 33, 600} : std::vector<std::int64_t>{256, 768})
+    for (const std::int64_t k :
+         floats ? std::vector<std::int64_t>{1, 2, 7, 33, 600} : std::vector<std::int64_t>{256, 768})
       for (const std::int64_t n : {1, 17}) {
         const Data weights = random_weights(p.w, n, k, 21);
         Panels panels(p.w, weights, n, k);
@@ -98,7 +105,8 @@ TEST(Matmul, FloatProductsAreNearTheExactOnes) {
                                   ws[static_cast<std::size_t>(i % n * k + c)];
               exact += term, size += std::fabs(term);
             }
-            ASSERT_NEAR(y[static_cast<std::size_t>(i)], exact, 1e-7 * static_cast<double>(k + 2) * size)
+            ASSERT_NEAR(y[static_cast<std::size_t>(i)], exact,
+                        1e-7 * static_cast<double>(k + 2) * size)
                 << text(level, p) << " k " << k;
           }
         }
@@ -106,8 +114,8 @@ TEST(Matmul, FloatProductsAreNearTheExactOnes) {
   });
 }
 
-// kernels.md, 2.8: a result does not depend on how many rows are computed with it. 4608 and 1056 columns also cross the parts of
-// k in which panels are unpacked.
+// kernels.md, 2.8: a result does not depend on how many rows are computed with it. 4608 and 1056
+// columns also cross the parts of k in which panels are unpacked.
 TEST(Matmul, OneRowEqualsTheSameRowAmongOthers) {
   for_each_row([](const Level& level, const Pair& p, const Kernel& row) {
     const std::int64_t k = p.x == DType::xq8 ? 4608 : 1280, n = 40, rows = 65;
@@ -120,7 +128,8 @@ TEST(Matmul, OneRowEqualsTheSameRowAmongOthers) {
     }
     for (const std::int64_t count : {2, 3, 5, 8, 9, 17, 64, 65}) {
       const Floats y = run_linear(row, x, panels, rows - count, count);
-      ASSERT_TRUE(same_bits(y, Floats(alone.end() - count * n, alone.end()))) << text(level, p) << " rows " << count;
+      ASSERT_TRUE(same_bits(y, Floats(alone.end() - count * n, alone.end())))
+          << text(level, p) << " rows " << count;
     }
   });
 }
@@ -152,7 +161,8 @@ TEST(Matmul, BiasActivationAndResidualFollowTheSum) {
           Panels panels(DType::q4_0, random_weights(DType::q4_0, n, k, 51), n, k);
           Tokens x(DType::xq8, normal(static_cast<std::size_t>(rows * k), 52), k);
           const Floats sums = run_linear(*row, x, panels, 0, rows);
-          Floats b = normal(21, 53), r = normal(static_cast<std::size_t>(rows * n), 54), y(r.size());
+          Floats b = normal(21, 53), r = normal(static_cast<std::size_t>(rows * n), 54),
+                 y(r.size());
           const Linear op{act, bias, residual};
           std::vector<TensorView> in = {x.view(0, rows), panels.view()};
           if (bias) in.push_back(view(b, {n}));
@@ -161,7 +171,9 @@ TEST(Matmul, BiasActivationAndResidualFollowTheSum) {
           for (std::size_t i = 0; i < y.size(); ++i) {
             const float sum = sums[i] + (bias ? b[i % 21] : 0.0f);
             const double expected = apply(act, sum) + (residual ? r[i] : 0.0f);
-            ASSERT_NEAR(y[i], expected, 6e-7 * std::max({1.0, std::fabs(expected), std::fabs(static_cast<double>(sum))}))
+            ASSERT_NEAR(
+                y[i], expected,
+                6e-7 * std::max({1.0, std::fabs(expected), std::fabs(static_cast<double>(sum))}))
                 << level.name << " " << kActNames[static_cast<std::size_t>(act)];
           }
           if (!residual) continue;
@@ -181,13 +193,16 @@ TEST(Matmul, GatedProductIsTheProductOfTwo) {
         const Kernel* linear = find_row(level, "linear", p.x, p.w);
         if (!gated) continue;
         const std::int64_t n = 90, k = 256;
-        Panels gate(p.w, random_weights(p.w, n, k, 61), n, k), up(p.w, random_weights(p.w, n, k, 62), n, k);
+        Panels gate(p.w, random_weights(p.w, n, k, 61), n, k),
+            up(p.w, random_weights(p.w, n, k, 62), n, k);
         Tokens x(p.x, normal(static_cast<std::size_t>(rows * k), 63), k);
-        Floats y(static_cast<std::size_t>(rows * n)), u = run_linear(*linear, x, up, 0, rows), g(y.size());
+        Floats y(static_cast<std::size_t>(rows * n)), u = run_linear(*linear, x, up, 0, rows),
+                                                      g(y.size());
         const Linear activated{Act::silu, false, false};
         run(*linear, &activated, {x.view(0, rows), gate.view()}, {view(g, {rows, n})});
         const GatedLinear op{Act::silu};
-        run(*gated, &op, {x.view(0, rows), gate.view(), up.view()}, {view(y, {rows, n})}, {3, false});
+        run(*gated, &op, {x.view(0, rows), gate.view(), up.view()}, {view(y, {rows, n})},
+            {3, false});
         for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], g[i] * u[i]) << text(level, p);
       }
 }
@@ -200,7 +215,8 @@ TEST(Matmul, RowsMayLieApartAndHaveSeveralAxes) {
     const Floats expected = run_linear(row, x, panels, 0, rows);
     Data apart(static_cast<std::size_t>(rows * (x.stride() + x_gap)));
     for (std::int64_t m = 0; m < rows; ++m)
-      std::memcpy(apart.data() + m * (x.stride() + x_gap), x.data.data() + m * x.stride(), static_cast<std::size_t>(x.stride()));
+      std::memcpy(apart.data() + m * (x.stride() + x_gap), x.data.data() + m * x.stride(),
+                  static_cast<std::size_t>(x.stride()));
     Floats y(static_cast<std::size_t>(rows * (n + 5)), 3.0f);
     TensorView xv = view(apart.data(), {2, 3, k}, p.x), yv = view(y, {2, 3, n});
     xv.strides[1] = x.stride() + x_gap, xv.strides[0] = 3 * xv.strides[1];
@@ -209,8 +225,11 @@ TEST(Matmul, RowsMayLieApartAndHaveSeveralAxes) {
     run(row, &op, {xv, panels.view()}, {yv});
     for (std::int64_t m = 0; m < rows; ++m) {
       for (std::int64_t j = 0; j < n; ++j)
-        ASSERT_EQ(y[static_cast<std::size_t>(m * (n + 5) + j)], expected[static_cast<std::size_t>(m * n + j)]) << text(level, p);
-      for (std::int64_t j = n; j < n + 5; ++j) ASSERT_EQ(y[static_cast<std::size_t>(m * (n + 5) + j)], 3.0f) << text(level, p);
+        ASSERT_EQ(y[static_cast<std::size_t>(m * (n + 5) + j)],
+                  expected[static_cast<std::size_t>(m * n + j)])
+            << text(level, p);
+      for (std::int64_t j = n; j < n + 5; ++j)
+        ASSERT_EQ(y[static_cast<std::size_t>(m * (n + 5) + j)], 3.0f) << text(level, p);
     }
   });
 }
@@ -225,7 +244,8 @@ TEST(Matmul, NaNReachesItsOwnRowOnly) {
       Tokens x(p.x, values, k);
       const Floats y = run_linear(row, x, panels, 0, rows);
       for (std::int64_t i = 0; i < rows * n; ++i)
-        ASSERT_EQ(std::isnan(y[static_cast<std::size_t>(i)]), i / n == 1) << text(level, p) << " rows " << rows;
+        ASSERT_EQ(std::isnan(y[static_cast<std::size_t>(i)]), i / n == 1)
+            << text(level, p) << " rows " << rows;
     }
   });
 }
@@ -247,17 +267,20 @@ TEST(Matmul, LargeActivationsTimesMinimaStayFinite) {
               std::memcpy(weights.data() + j * row_bytes(w, k) + places[i], &bits, 2);
             }
           Panels panels(w, weights, n, k);
-          const Floats values(static_cast<std::size_t>(rows * k), value), ws = decode_rows(w, weights, k);
+          const Floats values(static_cast<std::size_t>(rows * k), value),
+              ws = decode_rows(w, weights, k);
           Tokens x(DType::xq8, values, k);
           const Floats y = run_linear(*row, x, panels, 0, rows);
           for (std::int64_t i = 0; i < rows * n; ++i) {
             double exact = 0, size = 0;
             for (std::int64_t c = 0; c < k; ++c) {
-              const double term = static_cast<double>(value) * ws[static_cast<std::size_t>(i % n * k + c)];
+              const double term =
+                  static_cast<double>(value) * ws[static_cast<std::size_t>(i % n * k + c)];
               exact += term, size += std::fabs(term);
             }
             if (size > 1e38) continue;  // the exact sum leaves the range of f32
-            ASSERT_NEAR(y[static_cast<std::size_t>(i)], exact, 0.01 * std::fabs(exact) + 1e-5 * size)
+            ASSERT_NEAR(y[static_cast<std::size_t>(i)], exact,
+                        0.01 * std::fabs(exact) + 1e-5 * size)
                 << text(level, {DType::xq8, w}) << " " << value;
           }
         }
@@ -274,7 +297,8 @@ TEST(Matmul, AHugeActivationGivesTheSameBitsInEveryBatch) {
     const Floats first = run_linear(row, x, panels, 0, 1);
     for (const std::int64_t rows : {2, 31, 32, 63, 64, 65, 127, 128, 129, 512, 513}) {
       const Floats y = run_linear(row, x, panels, 0, rows);
-      ASSERT_TRUE(same_bits(Floats(y.begin(), y.begin() + n), first)) << text(level, p) << " rows " << rows;
+      ASSERT_TRUE(same_bits(Floats(y.begin(), y.begin() + n), first))
+          << text(level, p) << " rows " << rows;
     }
   });
 }

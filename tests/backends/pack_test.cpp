@@ -62,7 +62,8 @@ TEST(Pack, RoundsFloatsAsTheEncodersDo) {
       Bytes panels(packed_bytes(to, n, k));
       pack_panels({rows.data(), from, n, k}, to, 0, 2, panels.data());
       const Floats expected = decode_rows(to, encode_rows(to, decode_rows(from, rows, k), k), k);
-      EXPECT_TRUE(same_bits(unpack(to, panels.data(), n, k), expected)) << name(from) << " to " << name(to);
+      EXPECT_TRUE(same_bits(unpack(to, panels.data(), n, k), expected))
+          << name(from) << " to " << name(to);
     }
 }
 
@@ -73,7 +74,8 @@ TEST(Pack, WidensQuantisedWeightsToBf16) {
     const Data rows = random_weights(from, n, k, 5);
     Bytes panels(packed_bytes(DType::bf16, n, k));
     pack_panels({rows.data(), from, n, k}, DType::bf16, 0, 2, panels.data());
-    const Floats expected = decode_rows(DType::bf16, encode_rows(DType::bf16, decode_rows(from, rows, k), k), k);
+    const Floats expected =
+        decode_rows(DType::bf16, encode_rows(DType::bf16, decode_rows(from, rows, k), k), k);
     EXPECT_TRUE(same_bits(unpack(DType::bf16, panels.data(), n, k), expected)) << name(from);
   }
 }

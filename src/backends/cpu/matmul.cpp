@@ -14,8 +14,8 @@ bool is_panel(const Shape& s, DType d) {
 
 template <DType X, DType W>
 bool accepts_linear(const KernelQuery& q) {
-  return q.in.size() >= 2 && q.in[0].dtype == X && q.in[0].layout == Layout::plain && is_panel(q.in[1], W) &&
-         q.out.size() == 1 && q.out[0].dtype == DType::f32;
+  return q.in.size() >= 2 && q.in[0].dtype == X && q.in[0].layout == Layout::plain &&
+         is_panel(q.in[1], W) && q.out.size() == 1 && q.out[0].dtype == DType::f32;
 }
 template <DType X, DType W>
 bool accepts_gated(const KernelQuery& q) {
@@ -36,17 +36,19 @@ struct Level {
 };
 
 template <DType X, DType W>
-constexpr std::array<Kernel, 2> rows_of(const Level& l, std::string_view linear, std::string_view gated) {
+constexpr std::array<Kernel, 2> rows_of(const Level& l, std::string_view linear,
+                                        std::string_view gated) {
   return {Kernel{linear, Linear::name, l.isa, accepts_linear<X, W>, l.linear, scratch_linear},
           Kernel{gated, GatedLinear::name, l.isa, accepts_gated<X, W>, l.gated, scratch_gated}};
 }
 
-#define RLX_ROWS(level, x, w) \
-  rows_of<DType::x, DType::w>(l, "linear_" #x "_" #w "_" #level, "gated_linear_" #x "_" #w "_" #level)
-#define RLX_BLOCK_ROWS(level, x)                                                               \
-  RLX_ROWS(level, x, q4_0), RLX_ROWS(level, x, q4_1), RLX_ROWS(level, x, q5_0),                \
-      RLX_ROWS(level, x, q5_1), RLX_ROWS(level, x, q8_0), RLX_ROWS(level, x, iq4_nl),          \
-      RLX_ROWS(level, x, q2_K), RLX_ROWS(level, x, q3_K), RLX_ROWS(level, x, q4_K),            \
+#define RLX_ROWS(level, x, w)                                    \
+  rows_of<DType::x, DType::w>(l, "linear_" #x "_" #w "_" #level, \
+                              "gated_linear_" #x "_" #w "_" #level)
+#define RLX_BLOCK_ROWS(level, x)                                                      \
+  RLX_ROWS(level, x, q4_0), RLX_ROWS(level, x, q4_1), RLX_ROWS(level, x, q5_0),       \
+      RLX_ROWS(level, x, q5_1), RLX_ROWS(level, x, q8_0), RLX_ROWS(level, x, iq4_nl), \
+      RLX_ROWS(level, x, q2_K), RLX_ROWS(level, x, q3_K), RLX_ROWS(level, x, q4_K),   \
       RLX_ROWS(level, x, q5_K), RLX_ROWS(level, x, q6_K)
 
 template <typename Pairs>
@@ -56,13 +58,13 @@ constexpr auto flatten(const Pairs& pairs) {
   return rows;
 }
 
-#define RLX_MATMUL_TABLE(level)                                                                    \
-  KernelTable level::matmul_kernels() {                                                            \
-    static constexpr Level l{Isa::level, level::linear, level::gated_linear};                      \
-    static constexpr auto rows = flatten(std::array{                                               \
-        RLX_BLOCK_ROWS(level, xq8), RLX_BLOCK_ROWS(level, f32), RLX_ROWS(level, f32, f32),         \
-        RLX_ROWS(level, f32, f16), RLX_ROWS(level, f32, bf16), RLX_ROWS(level, bf16, bf16)});      \
-    return {rows.data(), static_cast<int>(rows.size())};                                           \
+#define RLX_MATMUL_TABLE(level)                                                               \
+  KernelTable level::matmul_kernels() {                                                       \
+    static constexpr Level l{Isa::level, level::linear, level::gated_linear};                 \
+    static constexpr auto rows = flatten(std::array{                                          \
+        RLX_BLOCK_ROWS(level, xq8), RLX_BLOCK_ROWS(level, f32), RLX_ROWS(level, f32, f32),    \
+        RLX_ROWS(level, f32, f16), RLX_ROWS(level, f32, bf16), RLX_ROWS(level, bf16, bf16)}); \
+    return {rows.data(), static_cast<int>(rows.size())};                                      \
   }
 
 }  // namespace
@@ -74,8 +76,8 @@ RLX_MATMUL_TABLE(avx512)
 
 KernelTable avx512_bf16::matmul_kernels() {
   static constexpr Level l{Isa::avx512_bf16, avx512_bf16::linear, avx512_bf16::gated_linear};
-  static constexpr auto rows = rows_of<DType::bf16, DType::bf16>(l, "linear_bf16_bf16_avx512_bf16",
-                                                                 "gated_linear_bf16_bf16_avx512_bf16");
+  static constexpr auto rows = rows_of<DType::bf16, DType::bf16>(
+      l, "linear_bf16_bf16_avx512_bf16", "gated_linear_bf16_bf16_avx512_bf16");
   return {rows.data(), static_cast<int>(rows.size())};
 }
 #endif

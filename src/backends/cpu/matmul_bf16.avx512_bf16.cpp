@@ -1,4 +1,5 @@
-// bf16 tokens times bf16 panels on the units for bf16: each instruction adds the two products of a pair of columns.
+// bf16 tokens times bf16 panels on the units for bf16: each instruction adds the two products of a
+// pair of columns.
 #include "backends/cpu/matmul_tile.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
@@ -21,7 +22,9 @@ void bf16_tile(const Tile& t) noexcept {
       int two = 0;
       __builtin_memcpy(&two, x[m] + k * 2, bytes);
       const __m512bh v = as_bf16(_mm512_set1_epi32(two));
-      each_index<R>([&](auto r) RLX_INLINE { f[r][m].v = _mm512_dpbf16_ps(f[r][m].v, as_bf16(line[r].v), v); });
+      each_index<R>([&](auto r) RLX_INLINE {
+        f[r][m].v = _mm512_dpbf16_ps(f[r][m].v, as_bf16(line[r].v), v);
+      });
     });
   };
   std::int64_t k = 0;
@@ -32,14 +35,17 @@ void bf16_tile(const Tile& t) noexcept {
 
 template <int M>
 void bf16_direct(const Tile& t) noexcept {
-  constexpr int many = 8 / M < kDirectPanels ? 8 / M : kDirectPanels;  // chains of sums and loads under way
+  constexpr int many =
+      8 / M < kDirectPanels ? 8 / M : kDirectPanels;  // chains of sums and loads under way
   Tile part = t;
   for (int r = 0; r < t.panels;) {
     const bool whole = t.panels - r >= many;
     part.w = t.w + r * t.w_stride;
     part.c = t.c + r * M * kLanes;
-    if (whole) bf16_tile<many, M>(part);
-    else bf16_tile<1, M>(part);
+    if (whole)
+      bf16_tile<many, M>(part);
+    else
+      bf16_tile<1, M>(part);
     r += whole ? many : 1;
   }
 }
@@ -58,7 +64,8 @@ constexpr TileKernels make_tiles() {
   k.tile[0][1] = bf16_tile<1, 1>, k.tile[1][1] = bf16_tile<2, 1>;
   k.tile[0][2] = bf16_tile<1, 2>, k.tile[1][2] = bf16_tile<2, 2>;
   k.tile[0][4] = bf16_tile<1, 4>, k.tile[1][4] = bf16_tile<2, 4>;
-  k.tile[0][kBf16Tokens] = bf16_tile<1, kBf16Tokens>, k.tile[1][kBf16Tokens] = bf16_tile<2, kBf16Tokens>;
+  k.tile[0][kBf16Tokens] = bf16_tile<1, kBf16Tokens>,
+  k.tile[1][kBf16Tokens] = bf16_tile<2, kBf16Tokens>;
   k.tokens = kBf16Tokens;
   return k;
 }

@@ -6,13 +6,20 @@ namespace rlx::cpu::RLX_ISA_LEVEL {
 
 const ProductKernels* block_kernels(DType w) {
   switch (w) {
-    case DType::q4_0: return &kIntProduct<DType::q4_0>;
-    case DType::q4_1: return &kIntProduct<DType::q4_1>;
-    case DType::q5_0: return &kIntProduct<DType::q5_0>;
-    case DType::q5_1: return &kIntProduct<DType::q5_1>;
-    case DType::q8_0: return &kIntProduct<DType::q8_0>;
-    case DType::iq4_nl: return &kIntProduct<DType::iq4_nl>;
-    default: return nullptr;
+    case DType::q4_0:
+      return &kIntProduct<DType::q4_0>;
+    case DType::q4_1:
+      return &kIntProduct<DType::q4_1>;
+    case DType::q5_0:
+      return &kIntProduct<DType::q5_0>;
+    case DType::q5_1:
+      return &kIntProduct<DType::q5_1>;
+    case DType::q8_0:
+      return &kIntProduct<DType::q8_0>;
+    case DType::iq4_nl:
+      return &kIntProduct<DType::iq4_nl>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,5 +1,5 @@
-// Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and finishes each tile (bias,
-// activation, residual) while its sums are in the cache.
+// Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and
+// finishes each tile (bias, activation, residual) while its sums are in the cache.
 #include "backends/cpu/matmul_tile.h"
 #include "backends/cpu/simd_math.h"
 #include "ir/kernel_args.h"
@@ -25,7 +25,7 @@ struct Product {
   DType x_type, w_type;
   Rows x, y, residual;
   std::int64_t k, n;
-  const std::byte* w[2];   ///< the weight, or gate and up
+  const std::byte* w[2];  ///< the weight, or gate and up
   int weights;
   const float* bias;
   Act act;
@@ -59,14 +59,17 @@ void finish_tile(const Product& p, const TileSums& t) {
         return reinterpret_cast<float*>(rows.data + (t.token + m) * rows.stride) + column;
       };
       if (p.residual.data) v = v + read(at(p.residual));
-      if (lanes == kLanes) store(at(p.y), v);
-      else store_partial(at(p.y), v, lanes);
+      if (lanes == kLanes)
+        store(at(p.y), v);
+      else
+        store_partial(at(p.y), v, lanes);
     }
   }
 }
 using FinishFn = void (*)(const Product&, const TileSums&);
-constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>, finish_tile<Act::gelu_tanh>,
-                                finish_tile<Act::gelu>, finish_tile<Act::relu>};
+constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>,
+                                finish_tile<Act::gelu_tanh>, finish_tile<Act::gelu>,
+                                finish_tile<Act::relu>};
 
 /// The kernels of the product's types.
 struct Kernels {
@@ -85,7 +88,8 @@ Kernels kernels_for(DType x, DType w) {
 #endif
 }
 
-/// Tokens of a chunk in the form that the kernels read: at `first` with `stride` bytes between them, and their prep.
+/// Tokens of a chunk in the form that the kernels read: at `first` with `stride` bytes between
+/// them, and their prep.
 struct Tokens {
   const std::byte* first;
   std::int64_t stride;
@@ -108,7 +112,8 @@ Tokens prepare(const Product& p, const Kernels& kernels, std::int64_t first, std
     const std::int64_t floats = prep_floats(p.w_type, p.k);
     for (std::int64_t m = 0; m < count; m += step) {
       const int live = static_cast<int>(min64(step, count - m)), tokens = kernel_tokens(live, step);
-      kernels.product->prepare({t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
+      kernels.product->prepare(
+          {t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
     }
   }
 #if !defined(RLX_ISA_avx512_bf16)
@@ -149,13 +154,15 @@ struct Sweep {
   int panels;
 };
 
-/// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them in tiles.
+/// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them in
+/// tiles.
 void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   const MatmulScratch sizes = matmul_scratch(p.x_type, p.w_type, p.k, p.weights);
   std::byte* const unpacked = p.scratch + sizes.prep;
   auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
   const bool int8 = p.x_type == DType::xq8;
-  const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / (p.weights * kTilePanels);
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k),
+                     slot = sizes.panels / (p.weights * kTilePanels);
   const std::int64_t depth = !kernels.product->unpack ? p.k : int8 ? kIntDepth : kFloatDepth;
   const std::int64_t x_bytes = int8 ? 1 : p.x_type == DType::f32 || kernels.widen ? 4 : 2;
   for (std::int64_t k = 0; k == 0 || k < p.k; k += depth) {
@@ -163,12 +170,14 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
     t.k = min64(depth, p.k - k), t.first = k == 0;
     t.w_stride = kernels.product->unpack ? slot : bytes, t.x_stride = at.x.stride;
     for (int i = 0; kernels.product->unpack && i < p.weights * at.panels; ++i)
-      kernels.product->unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k, unpacked + i * slot);
+      kernels.product->unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k,
+                              unpacked + i * slot);
     for (std::int64_t m = 0; m < at.count; m += kernels.tiles->tokens) {
       t.live = static_cast<int>(min64(kernels.tiles->tokens, at.count - m));
       const int tokens = kernel_tokens(t.live, kernels.tiles->tokens);
       t.x = at.x.first + m * t.x_stride + k * x_bytes;
-      if (at.x.prep) t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
+      if (at.x.prep)
+        t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
       float* const c = sums + m * p.weights * at.panels * kLanes;
       for (int i = 0; i < p.weights; ++i) {
         t.w = kernels.product->unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
@@ -183,7 +192,8 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
 
 void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& share) {
   const int tile = kernels.tiles->tokens;
-  const std::int64_t end = min64(share.tile_end * tile, p.x.count), step = kChunkTokens / tile * tile;
+  const std::int64_t end = min64(share.tile_end * tile, p.x.count),
+                     step = kChunkTokens / tile * tile;
   for (std::int64_t chunk = share.tile_begin * tile; chunk < end; chunk += step) {
     const std::int64_t count = min64(step, end - chunk);
     const Tokens x = prepare(p, kernels, chunk, count, tile);
@@ -198,13 +208,18 @@ void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& shar
 void run_product(const Product& p) {
   const Kernels kernels = kernels_for(p.x_type, p.w_type);
   const std::int64_t panels = panel_count(p.n);
-  const bool direct = p.x.count <= kDirectTokens && kernels.product->direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
-  const std::int64_t tiles = direct ? 1 : (p.x.count + kernels.tiles->tokens - 1) / kernels.tiles->tokens;
+  const bool direct =
+      p.x.count <= kDirectTokens &&
+      kernels.product->direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
+  const std::int64_t tiles =
+      direct ? 1 : (p.x.count + kernels.tiles->tokens - 1) / kernels.tiles->tokens;
   if (p.x.count == 0) return;
   const MatmulShare share = matmul_share(panels, tiles, p.thread, p.threads);
   if (share.panel_begin == share.panel_end || share.tile_begin == share.tile_end) return;
-  if (direct) run_direct(p, kernels, share);
-  else run_tiles(p, kernels, share);
+  if (direct)
+    run_direct(p, kernels, share);
+  else
+    run_tiles(p, kernels, share);
 }
 
 Product product(const KernelArgs& a, int weights) {

@@ -1,6 +1,6 @@
-// Tiles of f32 tokens times panels. Each result is one chain of fused multiply-adds in increasing k, whatever the tile, so all
-// kernels of a pair of types give the same bits. Integer weights are widened to f32 first, with the roundings of the reference
-// decoders.
+// Tiles of f32 tokens times panels. Each result is one chain of fused multiply-adds in increasing
+// k, whatever the tile, so all kernels of a pair of types give the same bits. Integer weights are
+// widened to f32 first, with the roundings of the reference decoders.
 #pragma once
 
 #include "backends/cpu/matmul_lines.h"
@@ -21,8 +21,10 @@ RLX_SIMD void widen_block(const std::byte* group, int b, F f) {
       const u8x64 line = packed_line<D, step>(block);
       each_index<4>([&](auto j) RLX_INLINE {
         i32x16 q;
-        if constexpr (p.is_signed) q = signed_byte<j>(line);
-        else q = unsigned_byte<j>(line) - set1_i32(p.offset);
+        if constexpr (p.is_signed)
+          q = signed_byte<j>(line);
+        else
+          q = unsigned_byte<j>(line) - set1_i32(p.offset);
         f32x16 w = to_f32(q) * scale;
         if constexpr (p.has_min) w = w + low;
         f(Index<step * 4 + j>{}, w);
@@ -59,7 +61,8 @@ void float_tile(const Tile& t) noexcept {
   token_rows(t, x);
   if constexpr (D == DType::f32) {
     const float* w[R];
-    each_index<R>([&](auto r) RLX_INLINE { w[r] = reinterpret_cast<const float*>(t.w + r * t.w_stride); });
+    each_index<R>([&](auto r)
+                      RLX_INLINE { w[r] = reinterpret_cast<const float*>(t.w + r * t.w_stride); });
     for (std::int64_t k = 0; k < t.k; ++k) {
       f32x16 line[R];
       each_index<R>([&](auto r) RLX_INLINE { line[r] = load(w[r] + k * 16); });
@@ -72,9 +75,11 @@ void float_tile(const Tile& t) noexcept {
     // Two columns at a time for all panels, so that their chains run side by side.
     const auto columns = [&](std::int64_t k, std::int64_t n) RLX_INLINE {
       each_index<R>([&](auto r) RLX_INLINE {
-        widen_floats<D>(t.w + r * t.w_stride + k * 32, n, [&](std::int64_t i, f32x16 line) RLX_INLINE {
-          each_index<M>([&](auto m) RLX_INLINE { f[r][m] = fma(line, set1(x[m][k + i]), f[r][m]); });
-        });
+        widen_floats<D>(
+            t.w + r * t.w_stride + k * 32, n, [&](std::int64_t i, f32x16 line) RLX_INLINE {
+              each_index<M>([&](auto m)
+                                RLX_INLINE { f[r][m] = fma(line, set1(x[m][k + i]), f[r][m]); });
+            });
       });
     };
     std::int64_t k = 0;
@@ -84,7 +89,8 @@ void float_tile(const Tile& t) noexcept {
   store_sums(t, f);
 }
 
-/// Packed panels of floats, several side by side: enough chains of sums and loads must be under way.
+/// Packed panels of floats, several side by side: enough chains of sums and loads must be under
+/// way.
 template <DType D, int M>
 void dense_direct(const Tile& t) noexcept {
 #if defined(RLX_WIDE)
@@ -97,8 +103,10 @@ void dense_direct(const Tile& t) noexcept {
     const bool whole = t.panels - r >= many;
     part.w = t.w + r * t.w_stride;
     part.c = t.c + r * M * kLanes;
-    if (whole) float_tile<D, many, M>(part);
-    else float_tile<D, 1, M>(part);
+    if (whole)
+      float_tile<D, many, M>(part);
+    else
+      float_tile<D, 1, M>(part);
     r += whole ? many : 1;
   }
 }
@@ -121,10 +129,12 @@ void widened_direct(const Tile& t) noexcept {
 }
 
 template <DType D>
-void widen_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept {
+void widen_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
+                  std::byte* out) noexcept {
   auto* to = reinterpret_cast<float*>(out);
   if constexpr (kPanel<D>.group == 0) {
-    widen_floats<D>(panel + first * 32, k, [&](std::int64_t i, f32x16 w) RLX_INLINE { store(to + i * 16, w); });
+    widen_floats<D>(panel + first * 32, k,
+                    [&](std::int64_t i, f32x16 w) RLX_INLINE { store(to + i * 16, w); });
   } else {
     constexpr const PanelInfo& p = kPanel<D>;
     const std::byte* group = panel + first / p.group * p.group_bytes();

@@ -54,21 +54,36 @@ const TileKernels& float_tiles() { return kTiles; }
 
 const ProductKernels* float_kernels(DType w) {
   switch (w) {
-    case DType::f32: return &kProduct<DType::f32>;
-    case DType::f16: return &kProduct<DType::f16>;
-    case DType::bf16: return &kProduct<DType::bf16>;
-    case DType::q4_0: return &kProduct<DType::q4_0>;
-    case DType::q4_1: return &kProduct<DType::q4_1>;
-    case DType::q5_0: return &kProduct<DType::q5_0>;
-    case DType::q5_1: return &kProduct<DType::q5_1>;
-    case DType::q8_0: return &kProduct<DType::q8_0>;
-    case DType::iq4_nl: return &kProduct<DType::iq4_nl>;
-    case DType::q2_K: return &kProduct<DType::q2_K>;
-    case DType::q3_K: return &kProduct<DType::q3_K>;
-    case DType::q4_K: return &kProduct<DType::q4_K>;
-    case DType::q5_K: return &kProduct<DType::q5_K>;
-    case DType::q6_K: return &kProduct<DType::q6_K>;
-    default: return nullptr;
+    case DType::f32:
+      return &kProduct<DType::f32>;
+    case DType::f16:
+      return &kProduct<DType::f16>;
+    case DType::bf16:
+      return &kProduct<DType::bf16>;
+    case DType::q4_0:
+      return &kProduct<DType::q4_0>;
+    case DType::q4_1:
+      return &kProduct<DType::q4_1>;
+    case DType::q5_0:
+      return &kProduct<DType::q5_0>;
+    case DType::q5_1:
+      return &kProduct<DType::q5_1>;
+    case DType::q8_0:
+      return &kProduct<DType::q8_0>;
+    case DType::iq4_nl:
+      return &kProduct<DType::iq4_nl>;
+    case DType::q2_K:
+      return &kProduct<DType::q2_K>;
+    case DType::q3_K:
+      return &kProduct<DType::q3_K>;
+    case DType::q4_K:
+      return &kProduct<DType::q4_K>;
+    case DType::q5_K:
+      return &kProduct<DType::q5_K>;
+    case DType::q6_K:
+      return &kProduct<DType::q6_K>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,8 +1,10 @@
-// Tiles of int8 tokens times panels of integers. Every kernel here, packed or unpacked, few tokens or many, computes
+// Tiles of int8 tokens times panels of integers. Every kernel here, packed or unpacked, few tokens
+// or many, computes
 //   f = fma(float(dot), scale * d, f);  for types with a minimum then f = fma(min, d * sum, f)
-// in increasing k for each result, with dot = the exact sum of (integer - offset) * q over the 32 or 16 k of a scale, d and sum
-// those of the token's group, and for groups of 256 scale = dw * integer scale, min = -(dmin * integer minimum), rounded to f32.
-// So all of them give the same bits (kernels.md, 2.8).
+// in increasing k for each result, with dot = the exact sum of (integer - offset) * q over the 32
+// or 16 k of a scale, d and sum those of the token's group, and for groups of 256 scale = dw *
+// integer scale, min = -(dmin * integer minimum), rounded to f32. So all of them give the same bits
+// (kernels.md, 2.8).
 #pragma once
 
 #include "backends/cpu/matmul_lines.h"
@@ -32,8 +34,10 @@ RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* co
     constexpr int step = step_at<D>(i), sub = step / steps_per_scale;
     u8x64 line[R];
     each_index<R>([&](auto r) RLX_INLINE {
-      if constexpr (Packed) line[r] = packed_line<D, step>(lines[r]);
-      else line[r] = load_line(lines[r] + step * kLineBytes);
+      if constexpr (Packed)
+        line[r] = packed_line<D, step>(lines[r]);
+      else
+        line[r] = load_line(lines[r] + step * kLineBytes);
     });
     if constexpr (p.is_signed) {
       each_index<R>([&](auto r) RLX_INLINE {
@@ -60,7 +64,8 @@ RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* co
   });
 }
 
-/// What one block needs: `group` and `b` find the scales of a packed one, `lines` those of an unpacked one.
+/// What one block needs: `group` and `b` find the scales of a packed one, `lines` those of an
+/// unpacked one.
 template <int R, int M>
 struct BlockRefs {
   const std::byte* lines[R];
@@ -72,13 +77,17 @@ struct BlockRefs {
 
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD f32x16 scale_of(const BlockRefs<R, M>& at, int r, int sub) {
-  if constexpr (Packed) return packed_scale<D>(at.group, at.b, sub);
-  else return load(reinterpret_cast<const float*>(at.lines[r] + 512) + sub * 16);
+  if constexpr (Packed)
+    return packed_scale<D>(at.group, at.b, sub);
+  else
+    return load(reinterpret_cast<const float*>(at.lines[r] + 512) + sub * 16);
 }
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD f32x16 min_of(const BlockRefs<R, M>& at, int r, int sub) {
-  if constexpr (Packed) return packed_min<D>(at.group, at.b, sub);
-  else return load(reinterpret_cast<const float*>(at.lines[r] + 512) + (kPanel<D>.subs() + sub) * 16);
+  if constexpr (Packed)
+    return packed_min<D>(at.group, at.b, sub);
+  else
+    return load(reinterpret_cast<const float*>(at.lines[r] + 512) + (kPanel<D>.subs() + sub) * 16);
 }
 
 /// f += one block.
@@ -112,8 +121,8 @@ RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
   });
 }
 
-/// Packed panels, side by side over k so that their loads overlap. Their sums wait in the cache between the blocks: decoding
-/// needs the registers.
+/// Packed panels, side by side over k so that their loads overlap. Their sums wait in the cache
+/// between the blocks: decoding needs the registers.
 template <DType D, int M>
 void packed_tile(const Tile& t) noexcept {
   constexpr const PanelInfo& p = kPanel<D>;
@@ -160,7 +169,8 @@ void unpacked_tile(const Tile& t) noexcept {
 }
 
 template <DType D>
-void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept {
+void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
+                std::byte* out) noexcept {
   constexpr const PanelInfo& p = kPanel<D>;
   const std::byte* group = panel + first / p.group * p.group_bytes();
   for (std::int64_t done = 0; done < k; done += p.group, group += p.group_bytes()) {

@@ -5,8 +5,8 @@
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 
-/// Asks for the block's successor in memory. The heavier a type is to decode, the less the processor runs ahead by itself
-/// (kernels.md, 1.5): distance in bytes, 0: none.
+/// Asks for the block's successor in memory. The heavier a type is to decode, the less the
+/// processor runs ahead by itself (kernels.md, 1.5): distance in bytes, 0: none.
 template <DType D>
 RLX_SIMD void prefetch_block(const std::byte* block) {
   constexpr const PanelInfo& p = kPanel<D>;
@@ -51,18 +51,22 @@ RLX_SIMD f32x16 load_halves(const std::byte* p) {
   return load_f16(reinterpret_cast<const std::uint16_t*>(p));
 }
 
-/// Scale number `sub` of block b of a group: value = scale * (integer - offset), + packed_min for types with a minimum. The
-/// integer scales of groups of 256 are multiplied with d here, not after the sums over k: those would leave the range of f32 for
-/// activations near its end (faults.md, N04).
+/// Scale number `sub` of block b of a group: value = scale * (integer - offset), + packed_min for
+/// types with a minimum. The integer scales of groups of 256 are multiplied with d here, not after
+/// the sums over k: those would leave the range of f32 for activations near its end (faults.md,
+/// N04).
 template <DType D>
 RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
   constexpr const PanelInfo& p = kPanel<D>;
   if constexpr (!p.is_super()) return load_halves(group + b * 32);
   const std::byte* at = group + kScaleTable + (b * p.subs() + sub) * kPanelRows;
   i32x16 scale;
-  if constexpr (D == DType::q2_K) scale = load_u8(at) & set1_i32(15);
-  else if constexpr (p.has_min) scale = load_u8(at);
-  else scale = load_s8(at);
+  if constexpr (D == DType::q2_K)
+    scale = load_u8(at) & set1_i32(15);
+  else if constexpr (p.has_min)
+    scale = load_u8(at);
+  else
+    scale = load_s8(at);
   return load_halves(group) * to_f32(scale);
 }
 template <DType D>
@@ -71,8 +75,10 @@ RLX_SIMD f32x16 packed_min(const std::byte* group, int b, int sub) {
   static_assert(p.has_min);
   if constexpr (!p.is_super()) return load_halves(group + kLineBytes + b * 32);
   i32x16 low;
-  if constexpr (D == DType::q2_K) low = shr<4>(load_u8(group + kScaleTable + (b * 2 + sub) * kPanelRows));
-  else low = load_u8(group + kMinTable + b * kPanelRows);
+  if constexpr (D == DType::q2_K)
+    low = shr<4>(load_u8(group + kScaleTable + (b * 2 + sub) * kPanelRows));
+  else
+    low = load_u8(group + kMinTable + b * kPanelRows);
   return -(load_halves(group + 32) * to_f32(low));
 }
 

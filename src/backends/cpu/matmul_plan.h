@@ -1,5 +1,6 @@
-// Sizes that the products of all levels share: how work is cut, and the scratch that this takes. Included by the
-// instruction-set units, so everything here has internal linkage. No size here changes a bit of a result.
+// Sizes that the products of all levels share: how work is cut, and the scratch that this takes.
+// Included by the instruction-set units, so everything here has internal linkage. No size here
+// changes a bit of a result.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,33 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr int kDirectTokens = 4;     // up to so many tokens, packed panels are decoded in registers
-constexpr int kDirectPanels = 4;     // panels at once with one token: enough loads in flight to fill the memory bus
-constexpr int kTilePanels = 2;       // most panels of a tile
-constexpr int kMaxTileTokens = 8;    // most tokens of a tile
-constexpr int kChunkTokens = 64;     // tokens that sweep over an unpacked panel: at 64 unpacking costs about 2 %
-constexpr std::int64_t kIntDepth = 4096;   // k of an unpacked panel of integers: 64 KiB and the scales
+constexpr int kDirectTokens = 4;  // up to so many tokens, packed panels are decoded in registers
+constexpr int kDirectPanels =
+    4;  // panels at once with one token: enough loads in flight to fill the memory bus
+constexpr int kTilePanels = 2;     // most panels of a tile
+constexpr int kMaxTileTokens = 8;  // most tokens of a tile
+constexpr int kChunkTokens =
+    64;  // tokens that sweep over an unpacked panel: at 64 unpacking costs about 2 %
+constexpr std::int64_t kIntDepth =
+    4096;  // k of an unpacked panel of integers: 64 KiB and the scales
 constexpr std::int64_t kFloatDepth = 512;  // k of an unpacked panel of floats: 32 KiB
 
 constexpr std::int64_t min64(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t up64(std::int64_t n) { return (n + 63) / 64 * 64; }
 
-// An unpacked block of integers: 8 lines, then the scales and then the minima of its sub-blocks as f32[16].
-constexpr std::int64_t unpacked_block(const PanelInfo& p) { return 512 + 64 * p.subs() * (p.has_min ? 2 : 1); }
+// An unpacked block of integers: 8 lines, then the scales and then the minima of its sub-blocks as
+// f32[16].
+constexpr std::int64_t unpacked_block(const PanelInfo& p) {
+  return 512 + 64 * p.subs() * (p.has_min ? 2 : 1);
+}
 constexpr std::int64_t unpacked_bytes(DType d, std::int64_t k) {
   return k / kBlock * unpacked_block(panel_info(d));
 }
 
 // Floats of TokenTile::out per token, for int8 tokens.
-constexpr std::int64_t prep_floats(DType w, std::int64_t k) { return k / kBlock * (1 + panel_info(w).subs()); }
+constexpr std::int64_t prep_floats(DType w, std::int64_t k) {
+  return k / kBlock * (1 + panel_info(w).subs());
+}
 
 // The parts of a worker's scratch, each a multiple of 64 bytes.
 struct MatmulScratch {
@@ -43,7 +52,8 @@ constexpr MatmulScratch matmul_scratch(DType x, DType w, std::int64_t k, int wei
   MatmulScratch s;
   if (int8) s.prep = up64(kChunkTokens * 4 * prep_floats(w, k));
   if (x == DType::bf16) s.prep = up64(kChunkTokens * 4 * k);
-  const std::int64_t panel = int8 ? unpacked_bytes(w, min64(k, kIntDepth)) : 64 * min64(k, kFloatDepth);
+  const std::int64_t panel =
+      int8 ? unpacked_bytes(w, min64(k, kIntDepth)) : 64 * min64(k, kFloatDepth);
   s.panels = up64(panel) * weights * kTilePanels;
   s.sums = std::int64_t{kChunkTokens + kMaxTileTokens} * weights * kTilePanels * 64;
   return s;
@@ -54,8 +64,10 @@ struct MatmulShare {
   std::int64_t panel_begin, panel_end, tile_begin, tile_end;
 };
 
-// Contiguous runs of panels, as equal as they go; where panels are too few for the workers, tokens are split as well.
-constexpr MatmulShare matmul_share(std::int64_t panels, std::int64_t tiles, int thread, int threads) {
+// Contiguous runs of panels, as equal as they go; where panels are too few for the workers, tokens
+// are split as well.
+constexpr MatmulShare matmul_share(std::int64_t panels, std::int64_t tiles, int thread,
+                                   int threads) {
   std::int64_t best_rows = 1, best_cost = -1;
   for (std::int64_t rows = 1; rows <= threads && rows <= tiles; ++rows) {
     const std::int64_t columns = threads / rows;
@@ -63,7 +75,8 @@ constexpr MatmulShare matmul_share(std::int64_t panels, std::int64_t tiles, int 
     // Splitting tokens makes workers unpack the same panels: only for a gain of a tenth.
     if (best_cost < 0 || cost * 10 < best_cost * 9) best_cost = cost, best_rows = rows;
   }
-  const std::int64_t columns = threads / best_rows, row = thread / columns, column = thread % columns;
+  const std::int64_t columns = threads / best_rows, row = thread / columns,
+                     column = thread % columns;
   if (row >= best_rows) return {0, 0, 0, 0};
   return {panels * column / columns, panels * (column + 1) / columns, tiles * row / best_rows,
           tiles * (row + 1) / best_rows};

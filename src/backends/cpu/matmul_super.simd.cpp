@@ -6,12 +6,18 @@ namespace rlx::cpu::RLX_ISA_LEVEL {
 
 const ProductKernels* super_kernels(DType w) {
   switch (w) {
-    case DType::q2_K: return &kIntProduct<DType::q2_K>;
-    case DType::q3_K: return &kIntProduct<DType::q3_K>;
-    case DType::q4_K: return &kIntProduct<DType::q4_K>;
-    case DType::q5_K: return &kIntProduct<DType::q5_K>;
-    case DType::q6_K: return &kIntProduct<DType::q6_K>;
-    default: return nullptr;
+    case DType::q2_K:
+      return &kIntProduct<DType::q2_K>;
+    case DType::q3_K:
+      return &kIntProduct<DType::q3_K>;
+    case DType::q4_K:
+      return &kIntProduct<DType::q4_K>;
+    case DType::q5_K:
+      return &kIntProduct<DType::q5_K>;
+    case DType::q6_K:
+      return &kIntProduct<DType::q6_K>;
+    default:
+      return nullptr;
   }
 }
 

@@ -1,5 +1,6 @@
-// What the pieces of the matrix products give one another (one set per instruction-set level). A tile is a few tokens times a
-// few panels; a kernel of a tile runs over k and leaves its sums in Tile::c, and the driver (matmul_drive.simd.cpp) does the rest.
+// What the pieces of the matrix products give one another (one set per instruction-set level). A
+// tile is a few tokens times a few panels; a kernel of a tile runs over k and leaves its sums in
+// Tile::c, and the driver (matmul_drive.simd.cpp) does the rest.
 #pragma once
 
 #include "backends/cpu/matmul_plan.h"
@@ -13,26 +14,31 @@ struct Index {
   constexpr operator int() const { return I; }
 };
 template <typename F, int... I>
-RLX_SIMD void each_of(std::integer_sequence<int, I...>, F f) { (f(Index<I>{}), ...); }
-/// f(0), f(1), ... f(N-1) with constant arguments: arrays of vectors indexed by them stay in registers.
+RLX_SIMD void each_of(std::integer_sequence<int, I...>, F f) {
+  (f(Index<I>{}), ...);
+}
+/// f(0), f(1), ... f(N-1) with constant arguments: arrays of vectors indexed by them stay in
+/// registers.
 template <int N, typename F>
-RLX_SIMD void each_index(F f) { each_of(std::make_integer_sequence<int, N>{}, f); }
+RLX_SIMD void each_index(F f) {
+  each_of(std::make_integer_sequence<int, N>{}, f);
+}
 #define RLX_INLINE __attribute__((always_inline))
 
 template <DType D>
 inline constexpr PanelInfo kPanel = panel_info(D);
 
 struct Tile {
-  const std::byte* w;       ///< the first panel: as packed, or as the unpack function left it
-  std::int64_t w_stride;    ///< bytes to the next panel
-  const std::byte* x;       ///< the first token at the first k
-  std::int64_t x_stride;    ///< bytes to the next token
-  int live;                 ///< tokens that are there; a kernel for more reads the first one again for the others
-  const float* prep;        ///< int8 tokens: see prepare_tokens; at the first k
-  std::int64_t k;           ///< how many k
-  bool first;               ///< sums begin at 0, not at c
-  int panels;               ///< direct kernels: how many, up to kDirectPanels
-  float* c;                 ///< [panels][tokens][16]
+  const std::byte* w;     ///< the first panel: as packed, or as the unpack function left it
+  std::int64_t w_stride;  ///< bytes to the next panel
+  const std::byte* x;     ///< the first token at the first k
+  std::int64_t x_stride;  ///< bytes to the next token
+  int live;  ///< tokens that are there; a kernel for more reads the first one again for the others
+  const float* prep;  ///< int8 tokens: see prepare_tokens; at the first k
+  std::int64_t k;     ///< how many k
+  bool first;         ///< sums begin at 0, not at c
+  int panels;         ///< direct kernels: how many, up to kDirectPanels
+  float* c;           ///< [panels][tokens][16]
 };
 using TileFn = void (*)(const Tile&) noexcept;
 
@@ -45,9 +51,8 @@ RLX_SIMD void token_rows(const Tile& t, const T* (&x)[M]) {
 }
 template <int R, int M>
 RLX_SIMD void load_sums(const Tile& t, f32x16 (&f)[R][M]) {
-  each_index<R * M>([&](auto i) RLX_INLINE {
-    f[i / M][i % M] = t.first ? zero_f32() : load(t.c + i * kLanes);
-  });
+  each_index<R * M>(
+      [&](auto i) RLX_INLINE { f[i / M][i % M] = t.first ? zero_f32() : load(t.c + i * kLanes); });
 }
 template <int R, int M>
 RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
@@ -55,10 +60,12 @@ RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
 }
 
 /// Unpacks k columns of a packed panel from column `first` on.
-using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept;
+using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64_t k,
+                          std::byte* out) noexcept;
 
-/// Tokens of one tile. For int8 tokens prep gets, per block of 32 k: float d[tokens], then for each scale of the weights in the
-/// block [tokens] of float d * sum (types with a minimum) or int32 -offset * sum. Widened bf16 tokens: f32 [tokens][k].
+/// Tokens of one tile. For int8 tokens prep gets, per block of 32 k: float d[tokens], then for each
+/// scale of the weights in the block [tokens] of float d * sum (types with a minimum) or int32
+/// -offset * sum. Widened bf16 tokens: f32 [tokens][k].
 struct TokenTile {
   const std::byte* x;
   std::int64_t x_stride, k;
@@ -67,10 +74,12 @@ struct TokenTile {
 };
 using PrepareFn = void (*)(const TokenTile&) noexcept;
 
-/// The tiles of one pair of types, over unpacked panels (or packed ones where there is nothing to unpack).
+/// The tiles of one pair of types, over unpacked panels (or packed ones where there is nothing to
+/// unpack).
 struct TileKernels {
-  TileFn tile[kTilePanels][kMaxTileTokens + 1] = {};  ///< [panels - 1][tokens: powers of 2, `tokens`]
-  int tokens = 0;                                     ///< of a whole tile
+  TileFn tile[kTilePanels][kMaxTileTokens + 1] =
+      {};          ///< [panels - 1][tokens: powers of 2, `tokens`]
+  int tokens = 0;  ///< of a whole tile
 };
 
 /// The rest for one pair of types. Absent functions are null.
@@ -80,7 +89,8 @@ struct ProductKernels {
   PrepareFn prepare = nullptr;            ///< of int8 tokens
 };
 
-/// Null when there is none. int8 tokens times w, f32 (and widened bf16) tokens times w, bf16 tokens on bf16 units.
+/// Null when there is none. int8 tokens times w, f32 (and widened bf16) tokens times w, bf16 tokens
+/// on bf16 units.
 const ProductKernels* block_kernels(DType w);  ///< int8 tokens, groups of 64
 const ProductKernels* super_kernels(DType w);  ///< int8 tokens, groups of 256
 const ProductKernels* float_kernels(DType w);

@@ -1,11 +1,13 @@
-// Tiles of int8 tokens times unpacked panels of integers: see matmul_int.h. Types whose unpacked blocks look alike share them.
+// Tiles of int8 tokens times unpacked panels of integers: see matmul_int.h. Types whose unpacked
+// blocks look alike share them.
 #if !defined(RLX_ISA_avx512_bf16)
 #include "backends/cpu/matmul_int.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
 
-// Tokens of a tile: as many as the registers hold beside a line (avx2: 4 x 2 sums of 16; AVX-512: 4 x 2 panels).
+// Tokens of a tile: as many as the registers hold beside a line (avx2: 4 x 2 sums of 16; AVX-512: 4
+// x 2 panels).
 template <DType D>
 constexpr TileKernels make() {
   TileKernels k;
@@ -31,18 +33,26 @@ constexpr TileKernels kTiles = make<D>();
 
 const TileKernels* int_tiles(DType w) {
   switch (w) {
-    case DType::q4_0: return &kTiles<DType::q4_0>;
+    case DType::q4_0:
+      return &kTiles<DType::q4_0>;
     case DType::q4_1:
-    case DType::q4_K: return &kTiles<DType::q4_1>;
-    case DType::q5_0: return &kTiles<DType::q5_0>;
+    case DType::q4_K:
+      return &kTiles<DType::q4_1>;
+    case DType::q5_0:
+      return &kTiles<DType::q5_0>;
     case DType::q5_1:
-    case DType::q5_K: return &kTiles<DType::q5_1>;
+    case DType::q5_K:
+      return &kTiles<DType::q5_1>;
     case DType::q8_0:
-    case DType::iq4_nl: return &kTiles<DType::q8_0>;
-    case DType::q2_K: return &kTiles<DType::q2_K>;
+    case DType::iq4_nl:
+      return &kTiles<DType::q8_0>;
+    case DType::q2_K:
+      return &kTiles<DType::q2_K>;
     case DType::q3_K:  // three bits fit the sums of six
-    case DType::q6_K: return &kTiles<DType::q6_K>;
-    default: return nullptr;
+    case DType::q6_K:
+      return &kTiles<DType::q6_K>;
+    default:
+      return nullptr;
   }
 }
 

@@ -24,7 +24,8 @@ struct PanelRows {
 
 void put_half(std::byte* at, std::uint16_t bits) { std::memcpy(at, &bits, 2); }
 
-/// Lines of 16 rows x 4 bytes from rows of `words` 32-bit words (f32 values, or pairs of 16-bit ones).
+/// Lines of 16 rows x 4 bytes from rows of `words` 32-bit words (f32 values, or pairs of 16-bit
+/// ones).
 void transpose_words(const PanelRows& in, std::int64_t words, std::byte* out) {
   std::int64_t w = 0;
   for (; w + 4 <= words; w += 4)
@@ -69,7 +70,8 @@ void put_scales(const Integers& v, std::byte* group, int block, int row) {
 
 /// A group of one row: its scales go to the panel, the four bytes of each line to `words`.
 template <DType D, typename Block>
-void read_group(const std::byte* source, int blocks, std::byte* group, int row, std::uint32_t* words) {
+void read_group(const std::byte* source, int blocks, std::byte* group, int row,
+                std::uint32_t* words) {
   constexpr PanelInfo p = panel_info(D);
   constexpr int parts = p.is_super() ? p.blocks() : 1, words_of_part = p.block / kLineBytes;
   Integers v;
@@ -102,8 +104,9 @@ void pack_blocks(const PanelRows& in, std::byte* out) {
     std::memset(out, 0, p.header);
     const int count = static_cast<int>(std::min<std::int64_t>(per_group, blocks - first));
     for (int row = 0; row < in.rows; ++row)
-      read_group<D, Block>(in.data + row * in.stride + first * static_cast<std::int64_t>(sizeof(Block)),
-                           count, out, row, words[row]);
+      read_group<D, Block>(
+          in.data + row * in.stride + first * static_cast<std::int64_t>(sizeof(Block)), count, out,
+          row, words[row]);
     const PanelRows lines{reinterpret_cast<const std::byte*>(words), most * 4, kPanelRows, 0};
     transpose_words(lines, most / per_group * count, out + p.header);
   }
@@ -111,18 +114,30 @@ void pack_blocks(const PanelRows& in, std::byte* out) {
 
 void pack_same(DType d, const PanelRows& in, std::byte* out) {
   switch (d) {
-    case DType::q4_0: return pack_blocks<DType::q4_0, BlockQ4_0>(in, out);
-    case DType::q4_1: return pack_blocks<DType::q4_1, BlockQ4_1>(in, out);
-    case DType::q5_0: return pack_blocks<DType::q5_0, BlockQ5_0>(in, out);
-    case DType::q5_1: return pack_blocks<DType::q5_1, BlockQ5_1>(in, out);
-    case DType::q8_0: return pack_blocks<DType::q8_0, BlockQ8_0>(in, out);
-    case DType::iq4_nl: return pack_blocks<DType::iq4_nl, BlockIq4Nl>(in, out);
-    case DType::q2_K: return pack_blocks<DType::q2_K, BlockQ2K>(in, out);
-    case DType::q3_K: return pack_blocks<DType::q3_K, BlockQ3K>(in, out);
-    case DType::q4_K: return pack_blocks<DType::q4_K, BlockQ4K>(in, out);
-    case DType::q5_K: return pack_blocks<DType::q5_K, BlockQ5K>(in, out);
-    case DType::q6_K: return pack_blocks<DType::q6_K, BlockQ6K>(in, out);
-    default: RLX_CHECK(false, std::string(name(d)));
+    case DType::q4_0:
+      return pack_blocks<DType::q4_0, BlockQ4_0>(in, out);
+    case DType::q4_1:
+      return pack_blocks<DType::q4_1, BlockQ4_1>(in, out);
+    case DType::q5_0:
+      return pack_blocks<DType::q5_0, BlockQ5_0>(in, out);
+    case DType::q5_1:
+      return pack_blocks<DType::q5_1, BlockQ5_1>(in, out);
+    case DType::q8_0:
+      return pack_blocks<DType::q8_0, BlockQ8_0>(in, out);
+    case DType::iq4_nl:
+      return pack_blocks<DType::iq4_nl, BlockIq4Nl>(in, out);
+    case DType::q2_K:
+      return pack_blocks<DType::q2_K, BlockQ2K>(in, out);
+    case DType::q3_K:
+      return pack_blocks<DType::q3_K, BlockQ3K>(in, out);
+    case DType::q4_K:
+      return pack_blocks<DType::q4_K, BlockQ4K>(in, out);
+    case DType::q5_K:
+      return pack_blocks<DType::q5_K, BlockQ5K>(in, out);
+    case DType::q6_K:
+      return pack_blocks<DType::q6_K, BlockQ6K>(in, out);
+    default:
+      RLX_CHECK(false, std::string(name(d)));
   }
 }
 
@@ -155,12 +170,17 @@ void pack_floats(DType d, const PanelRows& in, std::byte* out) {
   if (d == DType::f16) split_pairs(out, (in.k + 1) / 2);
 }
 
-/// Sixteen rows in another dtype, to be packed from there. Rows are converted whole: a panel of them stays in the cache.
+/// Sixteen rows in another dtype, to be packed from there. Rows are converted whole: a panel of
+/// them stays in the cache.
 class Converter {
  public:
   Converter(DType from, DType to, std::int64_t k)
-      : decode_(decoder(from)), encode_(encoder(to)), k_(k), stride_(row_bytes(to, k)),
-        values_(static_cast<std::size_t>(k)), bytes_(static_cast<std::size_t>(stride_ * kPanelRows)) {}
+      : decode_(decoder(from)),
+        encode_(encoder(to)),
+        k_(k),
+        stride_(row_bytes(to, k)),
+        values_(static_cast<std::size_t>(k)),
+        bytes_(static_cast<std::size_t>(stride_ * kPanelRows)) {}
 
   PanelRows operator()(const PanelRows& in) {
     for (int r = 0; r < in.rows; ++r) {
@@ -184,7 +204,8 @@ std::int64_t packed_bytes(DType panel, std::int64_t n, std::int64_t k) {
   RLX_CHECK(n >= 0 && k >= 0 && has_panels(panel), std::string(name(panel)));
   const std::int64_t of_row = row_bytes(panel, k);  // checks the blocks and that k is in range
   std::int64_t bytes = 0;
-  // A panel takes less than twice its rows and a line per group, so `of_row` in range keeps panel_bytes in range.
+  // A panel takes less than twice its rows and a line per group, so `of_row` in range keeps
+  // panel_bytes in range.
   RLX_CHECK(of_row < (std::int64_t{1} << 56));
   RLX_CHECK(!__builtin_mul_overflow(panel_count(n), panel_bytes(panel, k), &bytes));
   return bytes;
@@ -204,7 +225,8 @@ void pack_panels(const PackSource& source, DType panel, std::int64_t first, std:
   RLX_CHECK(first >= 0 && first <= last && last <= panel_count(source.n));
   const bool convert = source.dtype != panel;
   Converter converter(source.dtype, convert ? panel : DType::f32, convert ? source.k : 0);
-  const std::int64_t stride = row_bytes(source.dtype, source.k), bytes = panel_bytes(panel, source.k);
+  const std::int64_t stride = row_bytes(source.dtype, source.k),
+                     bytes = panel_bytes(panel, source.k);
   for (std::int64_t p = first; p < last; ++p) {
     const std::int64_t row = p * kPanelRows;
     PanelRows rows{source.data + row * stride, stride,

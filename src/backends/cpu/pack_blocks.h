@@ -1,5 +1,5 @@
-// Between the stored integers of a block and the lines of a panel (panels.h), and from the blocks of files to their integers.
-// Used by pack.cpp and unpack.cpp only.
+// Between the stored integers of a block and the lines of a panel (panels.h), and from the blocks
+// of files to their integers. Used by pack.cpp and unpack.cpp only.
 #pragma once
 
 #include <smmintrin.h>
@@ -23,7 +23,8 @@
 
 namespace rlx::cpu {
 
-/// The integers of a block of a file in the order of k, and its scales as the panel's header holds them.
+/// The integers of a block of a file in the order of k, and its scales as the panel's header holds
+/// them.
 struct Integers {
   alignas(16) std::uint8_t q[256];
   std::uint16_t d = 0, m = 0;
@@ -52,14 +53,15 @@ inline void add_bits(const std::uint8_t* bits, std::uint8_t* q, int at) {
   const __m128i pick = _mm_set1_epi64x(static_cast<long long>(0x8040201008040201ull));
   const __m128i value = _mm_set1_epi8(static_cast<char>(1 << at));
   for (int half = 0; half < 2; ++half, bits += 2, q += 16) {
-    const __m128i spread = _mm_set_epi64x(bits[1] * 0x0101010101010101ll, bits[0] * 0x0101010101010101ll);
+    const __m128i spread =
+        _mm_set_epi64x(bits[1] * 0x0101010101010101ll, bits[0] * 0x0101010101010101ll);
     const __m128i set = _mm_cmpeq_epi8(_mm_and_si128(spread, pick), pick);
     store16(q, _mm_or_si128(load16(q), _mm_and_si128(set, value)));
   }
 }
 
-// Fields are read from where they lie: a copy of the block would be read back at other boundaries than it was written, which
-// stalls the processor (five times slower).
+// Fields are read from where they lie: a copy of the block would be read back at other boundaries
+// than it was written, which stalls the processor (five times slower).
 #define RLX_FIELD(Block, field) (at + offsetof(Block, field))
 
 inline std::uint16_t half_at(const std::uint8_t* at) {
@@ -117,7 +119,8 @@ inline void expand_block<BlockQ2K>(const std::uint8_t* at, Integers& r) {
   r.d = half_at(RLX_FIELD(BlockQ2K, d)), r.m = half_at(RLX_FIELD(BlockQ2K, dmin));
   std::memcpy(r.table[0], RLX_FIELD(BlockQ2K, scales), 16);
   for (int i = 0; i < 256; i += 16)
-    store16(r.q + i, field16(load16(RLX_FIELD(BlockQ2K, q) + i / 128 * 32 + i % 32), i % 128 / 32 * 2, 3));
+    store16(r.q + i,
+            field16(load16(RLX_FIELD(BlockQ2K, q) + i / 128 * 32 + i % 32), i % 128 / 32 * 2, 3));
 }
 template <>
 inline void expand_block<BlockQ3K>(const std::uint8_t* at, Integers& r) {

@@ -1,9 +1,10 @@
 // Reads packed panels back to the values of the reference decoders.
+#include "backends/cpu/pack.h"
+
 #include <array>
 #include <cstring>
 #include <string>
 
-#include "backends/cpu/pack.h"
 #include "backends/cpu/panels.h"
 #include "base/error.h"
 #include "tensor/quant/codec.h"
@@ -25,13 +26,21 @@ int integer_at(const PanelInfo& p, const std::byte* at, int k) {
   const auto line = [&](int i) { return byte_at(at + i * kLineBytes); };
   const int half = step / 4, s = step % 4;  // of a sub-block of 16
   switch (p.bits) {
-    case 8: return line(step);
-    case 4: return line(s) >> (half * 4) & 15;
-    case 5: return (line(s) >> (half * 4) & 15) | (line(4) >> step & 1) << 4;
-    case 6: return (line(half * 3 + s % 2) >> (s / 2 * 4) & 15) | (line(half * 3 + 2) >> (2 * s) & 3) << 4;
-    case 2: return line(half) >> (2 * s) & 3;
-    case 3: return (line(half) >> (2 * s) & 3) | (line(2) >> step & 1) << 2;
-    default: break;
+    case 8:
+      return line(step);
+    case 4:
+      return line(s) >> (half * 4) & 15;
+    case 5:
+      return (line(s) >> (half * 4) & 15) | (line(4) >> step & 1) << 4;
+    case 6:
+      return (line(half * 3 + s % 2) >> (s / 2 * 4) & 15) | (line(half * 3 + 2) >> (2 * s) & 3)
+                                                                << 4;
+    case 2:
+      return line(half) >> (2 * s) & 3;
+    case 3:
+      return (line(half) >> (2 * s) & 3) | (line(2) >> step & 1) << 2;
+    default:
+      break;
   }
   RLX_CHECK(false);
 }
@@ -43,7 +52,9 @@ struct Affine {
 
 Affine affine_at(DType d, const std::byte* group, std::int64_t row, int k) {
   const PanelInfo p = panel_info(d);
-  const auto half = [&](std::int64_t i) { return f16_to_f32(half_at(group + (i * kPanelRows + row) * 2)); };
+  const auto half = [&](std::int64_t i) {
+    return f16_to_f32(half_at(group + (i * kPanelRows + row) * 2));
+  };
   if (!p.is_super()) return {half(k / kBlock), p.has_min ? half(2 + k / kBlock) : 0.0f};
   const auto table = [&](int at) { return byte_at(group + at + k / p.sub * kPanelRows + row); };
   const int entry = table(kScaleTable);
@@ -55,7 +66,8 @@ Affine affine_at(DType d, const std::byte* group, std::int64_t row, int k) {
 
 }  // namespace
 
-void unpack_row(const std::byte* packed, DType panel, std::int64_t k, std::int64_t row, float* out) {
+void unpack_row(const std::byte* packed, DType panel, std::int64_t k, std::int64_t row,
+                float* out) {
   const std::byte* base = packed + row / kPanelRows * panel_bytes(panel, k);
   row %= kPanelRows;
   if (panel == DType::f32) {
@@ -63,7 +75,8 @@ void unpack_row(const std::byte* packed, DType panel, std::int64_t k, std::int64
     return;
   }
   if (panel == DType::f16) {
-    for (std::int64_t i = 0; i < k; ++i) out[i] = f16_to_f32(half_at(base + (i * kPanelRows + row) * 2));
+    for (std::int64_t i = 0; i < k; ++i)
+      out[i] = f16_to_f32(half_at(base + (i * kPanelRows + row) * 2));
     return;
   }
   if (panel == DType::bf16) {

@@ -1,21 +1,24 @@
-// The layout of packed weights, "p16" (kernels.md, 2.2): panels of 16 rows, one after the other, each running along k. Included by
-// the instruction-set units, so everything here has internal linkage.
+// The layout of packed weights, "p16" (kernels.md, 2.2): panels of 16 rows, one after the other,
+// each running along k. Included by the instruction-set units, so everything here has internal
+// linkage.
 //
-// Block types: a block is 32 k of a panel, held as lines of 64 bytes; the byte [row][i] of k-step s (0..7) of a block is the
-// stored integer of k = 4 s + i. A group is a header with the scales and two blocks (group 64) or eight (group 256):
-//   header, group 64:   f16 d[2][16]; for types with a minimum also f16 m[2][16]. The last group of an odd number of blocks has a
-//                       whole header and one block.
-//   header, group 256:  f16 d[16], f16 dmin[16]; then 256 bytes: q4_K, q5_K: u8 scale[8][16], u8 min[8][16]; q6_K, q3_K: s8
-//                       scale[16][16]; q2_K: u8 [16][16], scale in the low and min in the high four bits.
+// Block types: a block is 32 k of a panel, held as lines of 64 bytes; the byte [row][i] of k-step s
+// (0..7) of a block is the stored integer of k = 4 s + i. A group is a header with the scales and
+// two blocks (group 64) or eight (group 256):
+//   header, group 64:   f16 d[2][16]; for types with a minimum also f16 m[2][16]. The last group of
+//                       an odd number of blocks has a whole header and one block.
+//   header, group 256:  f16 d[16], f16 dmin[16]; then 256 bytes: u8 scale[8][16], u8 min[8][16]
+//                       (q4_K, q5_K), s8 scale[16][16] (q6_K, q3_K), or u8 [16][16] with the scale
+//                       in the low and the minimum in the high four bits (q2_K)
 //   block, 4 bits:      4 lines: k-step s in the low and s + 4 in the high four bits of line s
 //   block, 5 bits:      the same, then a line whose bit s is the fifth bit of k-step s
 //   block, 8 bits:      8 lines of s8
-//   block, 6 bits:      per 16 k: 2 lines: k-step s (0, 1) in the low and s + 2 in the high four bits; a line with the upper two
-//                       bits of k-step s at bit 2 s
+//   block, 6 bits:      per 16 k: 2 lines with k-step s (0, 1) in the low and s + 2 in the high
+//                       four bits; a line with the upper two bits of k-step s at bit 2 s
 //   block, 2 bits:      per 16 k a line: k-step s at bit 2 s
 //   block, 3 bits:      the same two lines, then a line whose bit s is the third bit of k-step s
-// Float types: f32 [k][16]; f16 [k][16]; bf16 [k / 2][16][2], the pairs of vdpbf16ps; both with zeros after an odd k. Rows beyond
-// n are zero in all types.
+// Float types: f32 [k][16]; f16 [k][16]; bf16 [k / 2][16][2], the pairs of vdpbf16ps; both with
+// zeros after an odd k. Rows beyond n are zero in all types.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +30,19 @@ namespace {
 
 constexpr int kPanelRows = 16;
 constexpr int kLineBytes = 64;
-constexpr int kBlock = 32;         // k per block
-constexpr int kScaleTable = 64;    // offset of the scales of sub-blocks in the header of a group of 256
-constexpr int kMinTable = 192;     // offset of their minima (q4_K, q5_K)
+constexpr int kBlock = 32;       // k per block
+constexpr int kScaleTable = 64;  // place of the scales of sub-blocks in the header of 256
+constexpr int kMinTable = 192;   // place of their minima (q4_K, q5_K)
 
 struct PanelInfo {
-  int group = 0;         // k per group; 0: a float type
-  int bits = 0;          // of a stored integer
-  int sub = 32;          // k per scale
-  int offset = 0;        // value = scale * (integer - offset) - or + minimum
+  int group = 0;   // k per group; 0: a float type
+  int bits = 0;    // of a stored integer
+  int sub = 32;    // k per scale
+  int offset = 0;  // value = scale * (integer - offset) + minimum
   bool has_min = false;
   bool is_signed = false;  // s8 lines, also after the table of iq4_nl
-  int header = 0;        // bytes
-  int block = 0;         // bytes
+  int header = 0;          // bytes
+  int block = 0;           // bytes
   constexpr int blocks() const { return group / kBlock; }
   constexpr int subs() const { return kBlock / sub; }
   constexpr bool is_super() const { return group == 256; }
@@ -48,22 +51,35 @@ struct PanelInfo {
 
 constexpr PanelInfo panel_info(DType d) {
   switch (d) {
-    case DType::q4_0: return {64, 4, 32, 8, false, false, 64, 256};
-    case DType::q4_1: return {64, 4, 32, 0, true, false, 128, 256};
-    case DType::q5_0: return {64, 5, 32, 16, false, false, 64, 320};
-    case DType::q5_1: return {64, 5, 32, 0, true, false, 128, 320};
-    case DType::q8_0: return {64, 8, 32, 0, false, true, 64, 512};
-    case DType::iq4_nl: return {64, 4, 32, 0, false, true, 64, 256};
-    case DType::q2_K: return {256, 2, 16, 0, true, false, 320, 128};
-    case DType::q3_K: return {256, 3, 16, 4, false, false, 320, 192};
-    case DType::q4_K: return {256, 4, 32, 0, true, false, 320, 256};
-    case DType::q5_K: return {256, 5, 32, 0, true, false, 320, 320};
-    case DType::q6_K: return {256, 6, 16, 32, false, false, 320, 384};
-    default: return {};
+    case DType::q4_0:
+      return {64, 4, 32, 8, false, false, 64, 256};
+    case DType::q4_1:
+      return {64, 4, 32, 0, true, false, 128, 256};
+    case DType::q5_0:
+      return {64, 5, 32, 16, false, false, 64, 320};
+    case DType::q5_1:
+      return {64, 5, 32, 0, true, false, 128, 320};
+    case DType::q8_0:
+      return {64, 8, 32, 0, false, true, 64, 512};
+    case DType::iq4_nl:
+      return {64, 4, 32, 0, false, true, 64, 256};
+    case DType::q2_K:
+      return {256, 2, 16, 0, true, false, 320, 128};
+    case DType::q3_K:
+      return {256, 3, 16, 4, false, false, 320, 192};
+    case DType::q4_K:
+      return {256, 4, 32, 0, true, false, 320, 256};
+    case DType::q5_K:
+      return {256, 5, 32, 0, true, false, 320, 320};
+    case DType::q6_K:
+      return {256, 6, 16, 32, false, false, 320, 384};
+    default:
+      return {};
   }
 }
 
-// Values of the 16 codes of iq4_nl (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h, kvalues_iq4nl).
+// Values of the 16 codes of iq4_nl (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h,
+// kvalues_iq4nl).
 alignas(16) constexpr signed char kIq4nlValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                       1,    13,   25,  38,  53,  69,  89,  113};
 

@@ -1,13 +1,15 @@
-// Sixteen lanes on every instruction-set level, for the units x.simd.cpp: f32x16, i32x16, mask16, the lines of weight panels
-// (u8x64: 16 rows x 4 k) and their dot products with int8 activations. One zmm register on AVX-512, two ymm on avx2, four xmm
-// on baseline. Everything lives in the namespace of the level, since an inline function that two levels share could be
-// linked from the wrong one (architecture.md, section 1): include only headers that emit no code.
+// Sixteen lanes on every instruction-set level, for the units x.simd.cpp: f32x16, i32x16, mask16,
+// the lines of weight panels (u8x64: 16 rows x 4 k) and their dot products with int8 activations.
+// One zmm register on AVX-512, two ymm on avx2, four xmm on baseline. Everything lives in the
+// namespace of the level, since an inline function that two levels share could be linked from the
+// wrong one (architecture.md, section 1): include only headers that emit no code.
 //
-// Results are equal on all levels, but for fma() and fnma(), which round twice on baseline. min(a, b) and max(a, b) give b
-// when an operand is NaN.
+// Results are equal on all levels, but for fma() and fnma(), which round twice on baseline. min(a,
+// b) and max(a, b) give b when an operand is NaN.
 #pragma once
 
-// g++ 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes of the caller.
+// g++ 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes of
+// the caller.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -50,7 +52,8 @@ RLX_SIMD bool any(mask16 m) { return bits(m) != 0; }
 /// max(a, b) where a NaN of either operand stays (max() itself hides one).
 RLX_SIMD f32x16 max_nan(f32x16 a, f32x16 b) { return select(is_nan(a), a, max(a, b)); }
 RLX_SIMD mask16 first_lanes(int n) {
-  alignas(64) static constexpr int kIndex[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  alignas(64) static constexpr int kIndex[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                 8, 9, 10, 11, 12, 13, 14, 15};
   return gt(set1_i32(n), load_i32(kIndex));
 }
 
@@ -93,8 +96,8 @@ RLX_SIMD int sum(i32x16 a) {
 }
 
 // ---- 16-bit floats: round to nearest even, NaN stays NaN ----
-/// Lanes hold the 16 bits of a half. Exact, subnormal halves included, whatever the MXCSR flush modes (integer arithmetic for
-/// the normal ones, a power-of-two product for the subnormal).
+/// Lanes hold the 16 bits of a half. Exact, subnormal halves included, whatever the MXCSR flush
+/// modes (integer arithmetic for the normal ones, a power-of-two product for the subnormal).
 RLX_SIMD f32x16 f16_bits_to_f32(i32x16 h) {
   const i32x16 magnitude = h & set1_i32(0x7fff);
   const i32x16 sign = shl<16>(h ^ magnitude);
@@ -111,7 +114,8 @@ RLX_SIMD i32x16 f32_to_f16_bits(f32x16 a) {
   const i32x16 m = u & set1_i32(0x7fffffff);
   const i32x16 odd = shr<13>(m) & set1_i32(1);
   const i32x16 normal = shr<13>(m + odd + set1_i32(0xfff - ((127 - 15) << 23)));
-  // Adding 0.5 leaves the subnormal half's bits at the end of the mantissa, rounded to nearest even.
+  // Adding 0.5 leaves the subnormal half's bits at the end of the mantissa, rounded to nearest
+  // even.
   const i32x16 small = as_i32(as_f32(m) + set1(0.5f)) - set1_i32(0x3f000000);
   i32x16 r = select(gt(set1_i32((127 - 14) << 23), m), small, normal);
   r = select(gt(m, set1_i32(0x477fefff)), set1_i32(0x7c00), r);  // rounds to 2^16 or more

@@ -1,5 +1,5 @@
-// The native vectors of the levels without AVX-512: 8 lanes (avx2) or 4 lanes (baseline), under one set of names, and the
-// sixteen-lane types made of them. Included by simd.h only.
+// The native vectors of the levels without AVX-512: 8 lanes (avx2) or 4 lanes (baseline), under one
+// set of names, and the sixteen-lane types made of them. Included by simd.h only.
 #pragma once
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
@@ -23,7 +23,9 @@ RLX_SIMD nf nf_sqrt(nf a) { return _mm256_sqrt_ps(a); }
 RLX_SIMD nf nf_and(nf a, nf b) { return _mm256_and_ps(a, b); }
 RLX_SIMD nf nf_or(nf a, nf b) { return _mm256_or_ps(a, b); }
 RLX_SIMD nf nf_xor(nf a, nf b) { return _mm256_xor_ps(a, b); }
-RLX_SIMD nf nf_round(nf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+RLX_SIMD nf nf_round(nf a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 RLX_SIMD nf nf_floor(nf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 RLX_SIMD nf nf_lt(nf a, nf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 RLX_SIMD nf nf_le(nf a, nf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
@@ -61,10 +63,18 @@ RLX_SIMD ni ni_madd(ni a, ni b) { return _mm256_madd_epi16(a, b); }
 RLX_SIMD ni ni_maddubs(ni u, ni s) { return _mm256_maddubs_epi16(u, s); }
 RLX_SIMD ni ni_abs8(ni a) { return _mm256_abs_epi8(a); }
 RLX_SIMD ni ni_sign8(ni a, ni s) { return _mm256_sign_epi8(a, s); }
-RLX_SIMD ni ni_lookup(__m128i table, ni i) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), i); }
-RLX_SIMD ni ni_from_u8(const void* p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))); }
-RLX_SIMD ni ni_from_s8(const void* p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))); }
-RLX_SIMD ni ni_from_u16(const void* p) { return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))); }
+RLX_SIMD ni ni_lookup(__m128i table, ni i) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), i);
+}
+RLX_SIMD ni ni_from_u8(const void* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
+RLX_SIMD ni ni_from_s8(const void* p) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
+RLX_SIMD ni ni_from_u16(const void* p) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
 #else
 using nf = __m128;
 using ni = __m128i;
@@ -84,7 +94,9 @@ RLX_SIMD nf nf_sqrt(nf a) { return _mm_sqrt_ps(a); }
 RLX_SIMD nf nf_and(nf a, nf b) { return _mm_and_ps(a, b); }
 RLX_SIMD nf nf_or(nf a, nf b) { return _mm_or_ps(a, b); }
 RLX_SIMD nf nf_xor(nf a, nf b) { return _mm_xor_ps(a, b); }
-RLX_SIMD nf nf_round(nf a) { return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+RLX_SIMD nf nf_round(nf a) {
+  return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 RLX_SIMD nf nf_floor(nf a) { return _mm_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 RLX_SIMD nf nf_lt(nf a, nf b) { return _mm_cmplt_ps(a, b); }
 RLX_SIMD nf nf_le(nf a, nf b) { return _mm_cmple_ps(a, b); }
@@ -125,17 +137,29 @@ RLX_SIMD ni ni_sign8(ni a, ni s) { return _mm_sign_epi8(a, s); }
 RLX_SIMD ni ni_lookup(__m128i table, ni i) { return _mm_shuffle_epi8(table, i); }
 RLX_SIMD ni ni_from_u8(const void* p) { return _mm_cvtepu8_epi32(_mm_loadu_si32(p)); }
 RLX_SIMD ni ni_from_s8(const void* p) { return _mm_cvtepi8_epi32(_mm_loadu_si32(p)); }
-RLX_SIMD ni ni_from_u16(const void* p) { return _mm_cvtepu16_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p))); }
+RLX_SIMD ni ni_from_u16(const void* p) {
+  return _mm_cvtepu16_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
 #endif
 
 inline constexpr int kPartLanes = 16 / kParts;
 
-struct f32x16 { nf v[kParts]; };
-struct i32x16 { ni v[kParts]; };
-struct u8x64 { ni v[kParts]; };     ///< a line of a panel: 16 rows x 4 k
-struct short_acc { ni v[kParts]; }; ///< int16 partial sums of a line's dots: two per row
-struct mask16 { nf v[kParts]; };    ///< all bits of a lane set: true
-using x4 = ni;                      ///< four s8 of an activation, in every lane
+struct f32x16 {
+  nf v[kParts];
+};
+struct i32x16 {
+  ni v[kParts];
+};
+struct u8x64 {
+  ni v[kParts];
+};  ///< a line of a panel: 16 rows x 4 k
+struct short_acc {
+  ni v[kParts];
+};  ///< int16 partial sums of a line's dots: two per row
+struct mask16 {
+  nf v[kParts];
+};              ///< all bits of a lane set: true
+using x4 = ni;  ///< four s8 of an activation, in every lane
 
 template <int I>
 struct Part {
@@ -151,7 +175,10 @@ RLX_SIMD V each(F f) {
 }
 #define RLX_EACH(V, expr) each<V>([&](auto i) __attribute__((always_inline)) { return expr; })
 
-RLX_SIMD f32x16 set1(float x) { const nf s = nf_set1(x); return RLX_EACH(f32x16, (void(i), s)); }
+RLX_SIMD f32x16 set1(float x) {
+  const nf s = nf_set1(x);
+  return RLX_EACH(f32x16, (void(i), s));
+}
 RLX_SIMD f32x16 load(const float* p) { return RLX_EACH(f32x16, nf_load(p + i * kPartLanes)); }
 RLX_SIMD void store(float* p, f32x16 a) {
   for (int i = 0; i < kParts; ++i) nf_store(p + i * kPartLanes, a.v[i]);
@@ -160,8 +187,12 @@ RLX_SIMD f32x16 operator+(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_add(a
 RLX_SIMD f32x16 operator-(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_sub(a.v[i], b.v[i])); }
 RLX_SIMD f32x16 operator*(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_mul(a.v[i], b.v[i])); }
 RLX_SIMD f32x16 operator/(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_div(a.v[i], b.v[i])); }
-RLX_SIMD f32x16 fma(f32x16 a, f32x16 b, f32x16 c) { return RLX_EACH(f32x16, nf_fma(a.v[i], b.v[i], c.v[i])); }
-RLX_SIMD f32x16 fnma(f32x16 a, f32x16 b, f32x16 c) { return RLX_EACH(f32x16, nf_fnma(a.v[i], b.v[i], c.v[i])); }
+RLX_SIMD f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
+  return RLX_EACH(f32x16, nf_fma(a.v[i], b.v[i], c.v[i]));
+}
+RLX_SIMD f32x16 fnma(f32x16 a, f32x16 b, f32x16 c) {
+  return RLX_EACH(f32x16, nf_fnma(a.v[i], b.v[i], c.v[i]));
+}
 RLX_SIMD f32x16 min(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_min(a.v[i], b.v[i])); }
 RLX_SIMD f32x16 max(f32x16 a, f32x16 b) { return RLX_EACH(f32x16, nf_max(a.v[i], b.v[i])); }
 RLX_SIMD f32x16 sqrt(f32x16 a) { return RLX_EACH(f32x16, nf_sqrt(a.v[i])); }
@@ -188,17 +219,22 @@ RLX_SIMD i32x16 select(mask16 m, i32x16 a, i32x16 b) {
 }
 RLX_SIMD unsigned bits(mask16 m) {
   unsigned all = 0;
-  for (int i = 0; i < kParts; ++i) all |= static_cast<unsigned>(nf_bits(m.v[i])) << (i * kPartLanes);
+  for (int i = 0; i < kParts; ++i)
+    all |= static_cast<unsigned>(nf_bits(m.v[i])) << (i * kPartLanes);
   return all;
 }
 
-RLX_SIMD i32x16 set1_i32(int x) { const ni s = ni_set1(x); return RLX_EACH(i32x16, (void(i), s)); }
+RLX_SIMD i32x16 set1_i32(int x) {
+  const ni s = ni_set1(x);
+  return RLX_EACH(i32x16, (void(i), s));
+}
 RLX_SIMD i32x16 load_i32(const void* p) {
   const auto* b = static_cast<const unsigned char*>(p);
   return RLX_EACH(i32x16, ni_load(b + i * kPartLanes * 4));
 }
 RLX_SIMD void store_i32(void* p, i32x16 a) {
-  for (int i = 0; i < kParts; ++i) ni_store(static_cast<unsigned char*>(p) + i * kPartLanes * 4, a.v[i]);
+  for (int i = 0; i < kParts; ++i)
+    ni_store(static_cast<unsigned char*>(p) + i * kPartLanes * 4, a.v[i]);
 }
 RLX_SIMD i32x16 operator+(i32x16 a, i32x16 b) { return RLX_EACH(i32x16, ni_add(a.v[i], b.v[i])); }
 RLX_SIMD i32x16 operator-(i32x16 a, i32x16 b) { return RLX_EACH(i32x16, ni_sub(a.v[i], b.v[i])); }
@@ -209,11 +245,17 @@ RLX_SIMD i32x16 operator^(i32x16 a, i32x16 b) { return RLX_EACH(i32x16, ni_xor(a
 RLX_SIMD i32x16 min(i32x16 a, i32x16 b) { return RLX_EACH(i32x16, ni_min(a.v[i], b.v[i])); }
 RLX_SIMD i32x16 max(i32x16 a, i32x16 b) { return RLX_EACH(i32x16, ni_max(a.v[i], b.v[i])); }
 template <int N>
-RLX_SIMD i32x16 shl(i32x16 a) { return RLX_EACH(i32x16, ni_shl(a.v[i], N)); }
+RLX_SIMD i32x16 shl(i32x16 a) {
+  return RLX_EACH(i32x16, ni_shl(a.v[i], N));
+}
 template <int N>
-RLX_SIMD i32x16 shr(i32x16 a) { return RLX_EACH(i32x16, ni_shr(a.v[i], N)); }
+RLX_SIMD i32x16 shr(i32x16 a) {
+  return RLX_EACH(i32x16, ni_shr(a.v[i], N));
+}
 template <int N>
-RLX_SIMD i32x16 sar(i32x16 a) { return RLX_EACH(i32x16, ni_sar(a.v[i], N)); }
+RLX_SIMD i32x16 sar(i32x16 a) {
+  return RLX_EACH(i32x16, ni_sar(a.v[i], N));
+}
 RLX_SIMD i32x16 load_u8(const void* p) {
   const auto* b = static_cast<const unsigned char*>(p);
   return RLX_EACH(i32x16, ni_from_u8(b + i * kPartLanes));
@@ -233,17 +275,23 @@ RLX_SIMD u8x64 load_line(const void* p) {
   return RLX_EACH(u8x64, ni_load(b + i * kPartLanes * 4));
 }
 RLX_SIMD void store_line(void* p, u8x64 a) {
-  for (int i = 0; i < kParts; ++i) ni_store(static_cast<unsigned char*>(p) + i * kPartLanes * 4, a.v[i]);
+  for (int i = 0; i < kParts; ++i)
+    ni_store(static_cast<unsigned char*>(p) + i * kPartLanes * 4, a.v[i]);
 }
-RLX_SIMD u8x64 set1_u8(int x) { const ni s = ni_set1_u8(x); return RLX_EACH(u8x64, (void(i), s)); }
+RLX_SIMD u8x64 set1_u8(int x) {
+  const ni s = ni_set1_u8(x);
+  return RLX_EACH(u8x64, (void(i), s));
+}
 RLX_SIMD u8x64 operator&(u8x64 a, u8x64 b) { return RLX_EACH(u8x64, ni_and(a.v[i], b.v[i])); }
 RLX_SIMD u8x64 operator|(u8x64 a, u8x64 b) { return RLX_EACH(u8x64, ni_or(a.v[i], b.v[i])); }
 RLX_SIMD u8x64 operator^(u8x64 a, u8x64 b) { return RLX_EACH(u8x64, ni_xor(a.v[i], b.v[i])); }
 /// Shifts by N bits to the right (left when negative) inside 16-bit units: to be masked afterwards.
 template <int N>
 RLX_SIMD u8x64 shift(u8x64 a) {
-  if constexpr (N >= 0) return RLX_EACH(u8x64, ni_shr16(a.v[i], N));
-  else return RLX_EACH(u8x64, ni_shl16(a.v[i], -N));
+  if constexpr (N >= 0)
+    return RLX_EACH(u8x64, ni_shr16(a.v[i], N));
+  else
+    return RLX_EACH(u8x64, ni_shl16(a.v[i], -N));
 }
 /// (t & mask) | rest
 RLX_SIMD u8x64 merge(u8x64 t, u8x64 mask, u8x64 rest) { return (t & mask) | rest; }
@@ -259,21 +307,27 @@ RLX_SIMD i32x16 unsigned_byte(u8x64 a) {
   return RLX_EACH(i32x16, N == 3 ? ni_shr(a.v[i], 24) : ni_and(ni_shr(a.v[i], 8 * N), low));
 }
 template <int N>
-RLX_SIMD i32x16 signed_byte(u8x64 a) { return RLX_EACH(i32x16, ni_sar(ni_shl(a.v[i], 24 - 8 * N), 24)); }
+RLX_SIMD i32x16 signed_byte(u8x64 a) {
+  return RLX_EACH(i32x16, ni_sar(ni_shl(a.v[i], 24 - 8 * N), 24));
+}
 
 RLX_SIMD x4 load_x4(const signed char* p) {
   int four;
   __builtin_memcpy(&four, p, 4);
   return ni_set1(four);
 }
-RLX_SIMD short_acc short_zero() { const ni z = ni_zero(); return RLX_EACH(short_acc, (void(i), z)); }
-/// Keeps a chain of integer sums as it is written: g++ otherwise moves all additions behind all products, which then do not fit
-/// the registers (twice the instructions in the tiles).
+RLX_SIMD short_acc short_zero() {
+  const ni z = ni_zero();
+  return RLX_EACH(short_acc, (void(i), z));
+}
+/// Keeps a chain of integer sums as it is written: g++ otherwise moves all additions behind all
+/// products, which then do not fit the registers (twice the instructions in the tiles).
 RLX_SIMD ni in_order(ni a) {
   asm("" : "+x"(a));
   return a;
 }
-/// acc += two dots of 2 a row. Exact while |acc| stays below 32768: 8 steps for weights up to 15, 4 for 31, 2 for 63, 1 for 127.
+/// acc += two dots of 2 a row. Exact while |acc| stays below 32768: 8 steps for weights up to 15, 4
+/// for 31, 2 for 63, 1 for 127.
 RLX_SIMD short_acc dot_short(short_acc acc, u8x64 w, x4 x) {
   return RLX_EACH(short_acc, in_order(ni_add16(acc.v[i], ni_maddubs(w.v[i], x))));
 }
@@ -284,16 +338,21 @@ RLX_SIMD i32x16 widen_add(i32x16 acc, short_acc s) {
 }
 inline constexpr bool kShortSums = true;  ///< whether short_acc holds int16
 /// acc += the dots of 4 a row, for weights up to 127.
-RLX_SIMD i32x16 dot_unsigned(i32x16 acc, u8x64 w, x4 x) { return widen_add(acc, dot_short(short_zero(), w, x)); }
+RLX_SIMD i32x16 dot_unsigned(i32x16 acc, u8x64 w, x4 x) {
+  return widen_add(acc, dot_short(short_zero(), w, x));
+}
 /// A line of s8 weights made ready for dot_signed: the weights and their magnitudes.
-struct SignedLine { u8x64 w, magnitude; };
+struct SignedLine {
+  u8x64 w, magnitude;
+};
 inline constexpr int kSignedOffset = 0;  ///< dot_signed gives w * x + kSignedOffset * x
 RLX_SIMD SignedLine signed_line(u8x64 w) { return {w, RLX_EACH(u8x64, ni_abs8(w.v[i]))}; }
 /// acc += w * x for s8 weights: |w| <= 128 and |x| <= 127, so a pair of products stays below 32768.
 RLX_SIMD i32x16 dot_signed(i32x16 acc, const SignedLine& w, x4 x) {
   const ni one = ni_set1_i16(1);
-  return RLX_EACH(i32x16, in_order(ni_add(acc.v[i], ni_madd(ni_maddubs(w.magnitude.v[i],
-                                                                      ni_sign8(x, w.w.v[i])), one))));
+  return RLX_EACH(
+      i32x16, in_order(ni_add(acc.v[i],
+                              ni_madd(ni_maddubs(w.magnitude.v[i], ni_sign8(x, w.w.v[i])), one))));
 }
 
 // ---- reductions: lanes i and i+8, then i and i+4, i+2, i+1, on every level ----
@@ -318,14 +377,16 @@ RLX_SIMD __m128i quarter_sum(i32x16 a) {
   const __m256i s = _mm256_add_epi32(a.v[0], a.v[1]);
   return _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
 #else
-  return _mm_add_epi32(_mm_add_epi32(a.v[0], a.v[kParts - 2]), _mm_add_epi32(a.v[1], a.v[kParts - 1]));
+  return _mm_add_epi32(_mm_add_epi32(a.v[0], a.v[kParts - 2]),
+                       _mm_add_epi32(a.v[1], a.v[kParts - 1]));
 #endif
 }
 
 // ---- 16-bit floats ----
 RLX_SIMD f32x16 load_f16(const std::uint16_t* p) {
 #if defined(RLX_ISA_avx2)
-  return RLX_EACH(f32x16, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * 8))));
+  return RLX_EACH(f32x16,
+                  _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i * 8))));
 #else
   return f16_bits_to_f32(load_u16(p));
 #endif
@@ -342,7 +403,8 @@ RLX_SIMD void store_low16(std::uint16_t* p, i32x16 a) {  // lanes hold 0..65535
 RLX_SIMD void store_f16(std::uint16_t* p, f32x16 a) {
 #if defined(RLX_ISA_avx2)
   for (int i = 0; i < 2; ++i)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + i * 8), _mm256_cvtps_ph(a.v[i], _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + i * 8),
+                     _mm256_cvtps_ph(a.v[i], _MM_FROUND_TO_NEAREST_INT));
 #else
   store_low16(p, f32_to_f16_bits(a));
 #endif

@@ -1,4 +1,5 @@
-// What each unit of kernels gives to the list of the backend (kernels.cpp), one function per unit and level.
+// What each unit of kernels gives to the list of the backend (kernels.cpp), one function per unit
+// and level.
 #pragma once
 
 #include "device/kernel.h"
