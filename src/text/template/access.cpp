@@ -37,7 +37,9 @@ class ItemGenerator : public Generator {
     if (at_ >= text.bytes.size()) return std::nullopt;
     const size_t begin = at_;
     at_ += char_bytes(text.bytes, begin);
-    return Value(slice_bytes(text, begin, at_, ev_.budget()));
+    TextBuilder out(ev_.budget());
+    out.add(text, begin, at_);
+    return Value(out.finish());
   }
 
   std::optional<Value> entry(const Dict& dict, DictView::Part part) {
@@ -118,7 +120,7 @@ std::optional<Value> plain_item(Evaluator& ev, const Value& v, const Value& key)
 }
 
 struct SliceRange {
-  Int start, step;
+  Int start, stop, step;
   size_t count;
 };
 
@@ -141,7 +143,7 @@ SliceRange slice_range(const Value& start, const Value& stop, const Value& step,
   const Int last = slice_index(stop, back ? -1 : size, size, back);
   const Int distance = back ? first - last : last - first;
   const Int stride = back ? -by : by;
-  return {first, by, distance <= 0 ? 0 : static_cast<size_t>((distance - 1) / stride + 1)};
+  return {first, last, by, distance <= 0 ? 0 : static_cast<size_t>((distance - 1) / stride + 1)};
 }
 
 Value slice_text(Evaluator& ev, const Text& text, const SliceRange& r) {
@@ -206,9 +208,8 @@ Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& 
   ev.budget().step(1 + static_cast<int64_t>(r.count / 16));
   if (v.is(Kind::range)) {
     const Range& range = v.range();
-    Range out{range.start + r.start * range.step, 0, r.step * range.step, static_cast<int64_t>(r.count)};
-    out.stop = out.start + static_cast<Int>(r.count) * out.step;
-    return std::make_shared<const Range>(out);
+    return std::make_shared<const Range>(Range{range.start + r.start * range.step, range.start + r.stop * range.step,
+                                               r.step * range.step, static_cast<int64_t>(r.count)});
   }
   Items items;
   items.reserve(r.count);

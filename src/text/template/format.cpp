@@ -128,9 +128,10 @@ class Percent {
       at = percent;
       if (at < s.size()) conversion(++at);
     }
-    const bool tuple = values_.is(Kind::tuple);
-    const bool unused = tuple ? next_ < values_.items().size() : next_ == 0 && !values_.is(Kind::dict) && !named_ &&
-                                                                     !values_.is(Kind::list);
+    // What can be indexed might be a mapping and need not be used.
+    const Kind kind = values_.kind();
+    const bool indexed = kind == Kind::dict || kind == Kind::list || kind == Kind::range || kind == Kind::undefined;
+    const bool unused = kind == Kind::tuple ? next_ < values_.items().size() : next_ == 0 && !named_ && !indexed;
     if (unused) fault("not all arguments converted during string formatting");
     return out_.finish(format_.markup);
   }

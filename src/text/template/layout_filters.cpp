@@ -100,7 +100,8 @@ class Wrapper {
 };
 
 Value wordwrap_filter(Args& a) {
-  const TextPtr text = soft_text(a[0], a.budget);
+  a.text(0);
+  const TextPtr text = a[0].text_ptr();
   const int64_t width = a.integer_or(1, 79);
   if (width <= 0) fault("wordwrap: invalid width {} (must be > 0)", width);
   const TextPtr newline = a.absent(3) ? make_text("\n", &a.budget) : to_text(a[3], a.budget);
@@ -115,7 +116,7 @@ Value wordwrap_filter(Args& a) {
   return out.finish();
 }
 
-// Values wider than a line are put one element a line, mappings sorted by key, as Python's pprint does.
+// Values wider than a line are put one element a line, as Python's pprint does.
 void pretty(TextBuilder& out, const Value& v, size_t indent, size_t after, int depth) {
   constexpr size_t kWidth = 80;
   TextBuilder flat(out.budget());
@@ -128,10 +129,6 @@ void pretty(TextBuilder& out, const Value& v, size_t indent, size_t after, int d
   std::vector<std::pair<Value, Value>> entries;
   if (dict) entries = v.dict()->entries;
   else for (const Value& item : v.items()) entries.emplace_back(Value(), item);
-  const auto is_text = [](const auto& e) { return e.first.is_string(); };
-  if (dict && std::all_of(entries.begin(), entries.end(), is_text))
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const auto& x, const auto& y) { return compare(x.first, y.first, "<") < 0; });
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i > 0) {
       out.add(",\n");
@@ -152,9 +149,28 @@ void pretty(TextBuilder& out, const Value& v, size_t indent, size_t after, int d
   out.add(dict ? '}' : v.is(Kind::list) ? ']' : ')');
 }
 
+// Mappings with text keys in the order of their keys.
+Value sorted_mappings(const Value& v, Budget& budget) {
+  budget.step();
+  if (v.is_sequence()) {
+    Items items;
+    for (const Value& item : v.items()) items.push_back(sorted_mappings(item, budget));
+    return v.is(Kind::list) ? Value::list(std::move(items), &budget) : Value::tuple(std::move(items), &budget);
+  }
+  if (!v.is(Kind::dict)) return v;
+  auto entries = v.dict()->entries;
+  const auto is_text = [](const auto& e) { return e.first.is_string(); };
+  if (std::all_of(entries.begin(), entries.end(), is_text))
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const auto& x, const auto& y) { return compare(x.first, y.first, "<") < 0; });
+  DictBuilder out(&budget);
+  for (auto& [key, value] : entries) out.set(std::move(key), sorted_mappings(value, budget));
+  return out.finish();
+}
+
 Value pprint_filter(Args& a) {
   TextBuilder out(a.budget);
-  pretty(out, a[0], 0, 0, 0);
+  pretty(out, sorted_mappings(a[0], a.budget), 0, 0, 0);
   return out.finish();
 }
 

@@ -18,7 +18,6 @@ class Loop : public Object {
   /// The next element, or nothing at the end.
   std::optional<Value> advance();
   void know_length(std::optional<int64_t> n) { length_ = n; }
-  bool empty() const { return index0_ < 0; }
   /// The loop has ended. What changed() remembers may be the loop itself, so it is dropped.
   void finish() {
     finished_ = true;

@@ -10,19 +10,7 @@ namespace rlx::jinja {
 
 Value sort_key(Args& a, const Value& v, const Value* attribute, bool case_sensitive) {
   Value key = v;
-  if (attribute != nullptr) {
-    // "a,b" sorts by both.
-    if (attribute->is_string() && attribute->text().bytes.find(',') != std::string::npos) {
-      Items keys;
-      const Text comma{.bytes = ",", .user = {}, .markup = false, .length = 1, .charge = {}};
-      for (const TextPtr& part : split(attribute->text(), &comma, -1, a.budget)) {
-        const Value path(part);
-        keys.push_back(sort_key(a, v, &path, case_sensitive));
-      }
-      return Value::tuple(std::move(keys), &a.budget);
-    }
-    key = read_path(a.ev, v, *attribute, nullptr);
-  }
+  if (attribute != nullptr) key = read_path(a.ev, v, *attribute, nullptr);
   if (key.is_string() && !case_sensitive) return change_case(key.text(), Letters::lower, a.budget);
   return key;
 }
@@ -33,12 +21,23 @@ struct Keyed {
   Value key, value;
 };
 
+// The key of sort is a list: "a,b" sorts by both, and undefined values are equal to each other.
 std::vector<Keyed> keyed(Args& a, const Items& items, const Value* attribute, bool case_sensitive) {
+  std::vector<std::optional<Value>> paths = {std::nullopt};
+  if (attribute != nullptr && attribute->is_string()) {
+    paths.clear();
+    const TextPtr comma = make_text(",");
+    for (TextPtr& part : split(attribute->text(), comma.get(), -1, a.budget)) paths.emplace_back(std::move(part));
+  } else if (attribute != nullptr) {
+    paths[0] = *attribute;
+  }
   std::vector<Keyed> out;
   out.reserve(items.size());
   for (const Value& v : items) {
     a.budget.step();
-    out.push_back({sort_key(a, v, attribute, case_sensitive), v});
+    Items keys;
+    for (const auto& path : paths) keys.push_back(sort_key(a, v, path ? &*path : nullptr, case_sensitive));
+    out.push_back({Value::tuple(std::move(keys), &a.budget), v});
   }
   return out;
 }

@@ -1,4 +1,6 @@
 // map, select, reject and their attribute forms: lazy, as in Jinja.
+#include <algorithm>
+
 #include "text/template/evaluator.h"
 #include "text/template/filters.h"
 
@@ -85,12 +87,22 @@ Value select_filter(Args& a) {
       depth_of(a), a.budget);
 }
 
+// Wrong arguments are a fault when the first element is asked for, as in the reference.
+template <Value (*filter)(Args&)>
+Value lazy(Args& a) {
+  try {
+    return filter(a);
+  } catch (const Fault& f) {
+    return generate([f]() -> std::optional<Value> { throw f; }, 1, a.budget);
+  }
+}
+
 constexpr Function kFilters[] = {
-    {"map", "value,*,**", 1, map_filter},
-    {"select", "value,*,**", 1, select_filter<true, false>},
-    {"reject", "value,*,**", 1, select_filter<false, false>},
-    {"selectattr", "value,*,**", 1, select_filter<true, true>},
-    {"rejectattr", "value,*,**", 1, select_filter<false, true>},
+    {"map", "value,*,**", 1, lazy<map_filter>},
+    {"select", "value,*,**", 1, lazy<select_filter<true, false>>},
+    {"reject", "value,*,**", 1, lazy<select_filter<false, false>>},
+    {"selectattr", "value,*,**", 1, lazy<select_filter<true, true>>},
+    {"rejectattr", "value,*,**", 1, lazy<select_filter<false, true>>},
 };
 
 }  // namespace

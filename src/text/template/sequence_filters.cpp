@@ -38,7 +38,9 @@ Value last_filter(Args& a) {
 Value list_filter(Args& a) { return Value::list(collect(a.ev, a[0]), &a.budget); }
 
 Value items_filter(Args& a) {
-  if (!a[0].is_undefined() && !a[0].is(Kind::dict)) fault("Can only get item pairs from a mapping.");
+  // Like all generators it fails when it is used, not when it is made.
+  if (!a[0].is_undefined() && !a[0].is(Kind::dict))
+    return generate([]() -> std::optional<Value> { fault("Can only get item pairs from a mapping."); }, 1, a.budget);
   const Value view = a[0].is_undefined()
                          ? a[0]
                          : Value(std::make_shared<const DictView>(DictView{a[0].dict(), DictView::Part::items}));

@@ -145,7 +145,9 @@ Flow Evaluator::run_statement(const Stmt& s, Frame& frame, TextBuilder& out) {
     case StmtKind::filter_block: {
       Scope scope(*this, frame);
       const Value v = run_captured(s.body, scope.frame());
-      write_str(out, filter_expression(*s.expr, scope.frame(), &v));
+      const Value filtered = filter_expression(*s.expr, scope.frame(), &v);
+      if (!filtered.is_string()) fault("a filter block must give a string, not '{}'", filtered.type_name());
+      out.add(filtered.text());
       check_output(out);
       break;
     }
@@ -182,14 +184,18 @@ Flow Evaluator::run_loop(const Stmt& s, const Value& over, Frame& frame, TextBui
     explicit Finish(Loop& l) : loop(l) {}
     ~Finish() { loop.finish(); }
   } const finish(*loop);
+  // Jinja runs the else part when no turn reached its end, so also after a break in the first.
+  bool completed = false;
   while (const auto value = loop->advance()) {
     budget_.step();
     Scope scope(*this, frame);
     set_name(scope.frame(), program_.slot_loop, std::shared_ptr<Object>(loop));
     assign(s.targets[0], *value, scope.frame());
-    if (run_block(s.body, scope.frame(), out) == Flow::loop_break) return Flow::normal;
+    const Flow flow = run_block(s.body, scope.frame(), out);
+    if (flow == Flow::normal) completed = true;
+    if (flow == Flow::loop_break) break;
   }
-  if (loop->empty()) {
+  if (!completed) {
     Scope scope(*this, frame);
     return run_block(s.otherwise, scope.frame(), out);
   }

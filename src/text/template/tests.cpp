@@ -43,6 +43,7 @@ bool same(const Value& a, const Value& b) {
 }
 
 Value is_name_in(const Value& v, const Function* (*find)(std::string_view)) {
+  hash_value(v);  // fails for lists and mappings, as the reference does
   return v.is_string() && find(v.text().bytes) != nullptr;
 }
 

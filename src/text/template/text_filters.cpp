@@ -82,7 +82,6 @@ Value indent_filter(Args& a) {
 }
 
 Value truncate_filter(Args& a) {
-  const TextPtr text = subject(a);
   const int64_t length = a.integer_or(1, 255);
   const TextPtr end = a.absent(3) ? make_text("...", &a.budget) : a[3].is_string() ? a[3].text_ptr() : nullptr;
   if (!end) fault("truncate: end must be a string");
@@ -90,7 +89,11 @@ Value truncate_filter(Args& a) {
   const auto end_length = static_cast<int64_t>(end->length);
   if (length < end_length) fault("truncate: expected length >= {}, got {}", end_length, length);
   if (leeway < 0) fault("truncate: expected leeway >= 0, got {}", leeway);
-  if (static_cast<int64_t>(text->length) <= length + leeway) return text;
+  const auto size = length_of(a[0]);
+  if (!size) fault("object of type '{}' has no len()", a[0].type_name());
+  if (*size <= length + leeway) return a[0];
+  a.text(0);
+  const TextPtr text = a[0].text_ptr();
   a.budget.work(text->bytes.size());
   size_t cut = byte_offset(*text, static_cast<size_t>(length - end_length));
   if (!a.flag(2, false)) {
