@@ -35,8 +35,13 @@ constexpr std::uint32_t kPolynomialBit = 0x80000000u;
 // hundred.
 class DimTable {
  public:
+  // The ids of sym:: are the places of these names.
+  DimTable() {
+    for (const char* name : {"batch", "seq", "rows", "out_rows", "past_seq"}) symbol(name);
+  }
+
   static DimTable& get() {
-    static DimTable* table = new DimTable;  // never destroyed: static Dims may outlive main
+    static DimTable* const table = new DimTable;  // never destroyed: static Dims may outlive main
     return *table;
   }
 
@@ -282,14 +287,6 @@ class Parser {
 
 Symbol Symbol::named(std::string_view name) { return DimTable::get().symbol(name); }
 std::string_view Symbol::name() const { return DimTable::get().symbol_name(id_); }
-
-namespace sym {
-const Symbol batch = Symbol::named("batch");
-const Symbol seq = Symbol::named("seq");
-const Symbol rows = Symbol::named("rows");
-const Symbol out_rows = Symbol::named("out_rows");
-const Symbol past_seq = Symbol::named("past_seq");
-}  // namespace sym
 
 DimBinding::DimBinding(std::initializer_list<std::pair<Symbol, std::int64_t>> sizes) {
   for (auto [s, n] : sizes) set(s, n);

@@ -20,6 +20,8 @@ class Symbol {
   /// The symbol of a name ([a-z_][a-z0-9_]*); Error(invalid_argument) for another form.
   static Symbol named(std::string_view name);
   std::string_view name() const;
+  /// The symbol of an id that id() gave, or of a well-known one.
+  explicit constexpr Symbol(std::uint32_t id) : id_(id) {}
   std::uint32_t id() const { return id_; }
   friend bool operator==(Symbol, Symbol) = default;
   friend bool operator<(Symbol a, Symbol b) {
@@ -27,18 +29,16 @@ class Symbol {
   }  ///< by name: the same in every process
 
  private:
-  friend class DimTable;
-  explicit constexpr Symbol(std::uint32_t id) : id_(id) {}
   std::uint32_t id_;
 };
 
-/// The well-known symbols (compiler.md, section 1).
+/// The well-known symbols (compiler.md, section 1). Constants, so that sizes may be built before main.
 namespace sym {
-extern const Symbol batch;     ///< sequences of this step
-extern const Symbol seq;       ///< tokens per sequence
-extern const Symbol rows;      ///< new tokens over all sequences
-extern const Symbol out_rows;  ///< rows whose result is wanted
-extern const Symbol past_seq;  ///< cached prefix, in the functional form only
+inline constexpr Symbol batch(0);     ///< sequences of this step
+inline constexpr Symbol seq(1);       ///< tokens per sequence
+inline constexpr Symbol rows(2);      ///< new tokens over all sequences
+inline constexpr Symbol out_rows(3);  ///< rows whose result is wanted
+inline constexpr Symbol past_seq(4);  ///< cached prefix, in the functional form only
 }  // namespace sym
 
 /// Ordered map symbol -> size; equality and digest do not depend on the order of insertion.
