@@ -24,7 +24,8 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint3
 
 void check_range(const char* field, float value, float low, float high) {
   if (!(value >= low && value <= high))
-    fail(ErrorCode::invalid_argument, "{}: expected a number from {} to {}, found {}", field, low, high, value);
+    fail(ErrorCode::invalid_argument, "{}: expected a number from {} to {}, found {}", field, low,
+         high, value);
 }
 
 // Better first: the larger logit, of equals the lower id.
@@ -37,7 +38,8 @@ void check_logits(std::span<const float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const float v = logits[i];
     if (std::isnan(v) || v == std::numeric_limits<float>::infinity())
-      fail(ErrorCode::device, "sampler: logit {} of {} is {}", i, logits.size(), std::isnan(v) ? "NaN" : "+inf");
+      fail(ErrorCode::device, "sampler: logit {} of {} is {}", i, logits.size(),
+           std::isnan(v) ? "NaN" : "+inf");
     finite = finite || v != -std::numeric_limits<float>::infinity();
   }
   if (!finite) fail(ErrorCode::device, "sampler: all {} logits are -inf", logits.size());
@@ -50,13 +52,15 @@ void validate(const SamplerOptions& o) {
   check_range("top_p", o.top_p, 0, 1);
   check_range("min_p", o.min_p, 0, 1);
   if (!(o.repeat_penalty > 0 && o.repeat_penalty <= 100))
-    fail(ErrorCode::invalid_argument, "repeat_penalty: expected a number above 0, at most 100, found {}",
-         o.repeat_penalty);
+    fail(ErrorCode::invalid_argument,
+         "repeat_penalty: expected a number above 0, at most 100, found {}", o.repeat_penalty);
   if (o.repeat_last_n < -1)
-    fail(ErrorCode::invalid_argument, "repeat_last_n: expected -1 (all) or more, found {}", o.repeat_last_n);
+    fail(ErrorCode::invalid_argument, "repeat_last_n: expected -1 (all) or more, found {}",
+         o.repeat_last_n);
   check_range("presence_penalty", o.presence_penalty, -2, 2);
   check_range("frequency_penalty", o.frequency_penalty, -2, 2);
-  if (o.seed < -1) fail(ErrorCode::invalid_argument, "seed: expected -1 (random) or more, found {}", o.seed);
+  if (o.seed < -1)
+    fail(ErrorCode::invalid_argument, "seed: expected -1 (random) or more, found {}", o.seed);
 }
 
 Sampler::Sampler(SamplerOptions options) : options_(options) {
@@ -79,11 +83,14 @@ double Sampler::next_uniform() {
 }
 
 void Sampler::apply_penalties(std::span<const int32_t> history) {
-  const bool off = options_.repeat_penalty == 1 && options_.presence_penalty == 0 && options_.frequency_penalty == 0;
+  const bool off = options_.repeat_penalty == 1 && options_.presence_penalty == 0 &&
+                   options_.frequency_penalty == 0;
   if (off || options_.repeat_last_n == 0) return;
   const auto last = static_cast<size_t>(options_.repeat_last_n);
   if (options_.repeat_last_n > 0 && history.size() > last) history = history.last(last);
-  const auto valid = [&](int32_t id) { return id >= 0 && static_cast<size_t>(id) < candidates_.size(); };
+  const auto valid = [&](int32_t id) {
+    return id >= 0 && static_cast<size_t>(id) < candidates_.size();
+  };
   for (const int32_t id : history)
     if (valid(id)) ++counts_[static_cast<size_t>(id)];
   for (const int32_t id : history) {
@@ -112,7 +119,9 @@ double Sampler::keep_top_p() {
   const auto end = begin + static_cast<std::ptrdiff_t>(kept_);
   const float best = std::min_element(begin, end, kBetter)->logit;
   if (options_.top_p >= 1) return best;
-  const auto weight = [best](const Candidate& c) { return std::exp(static_cast<double>(c.logit) - best); };
+  const auto weight = [best](const Candidate& c) {
+    return std::exp(static_cast<double>(c.logit) - best);
+  };
   double total = 0;
   for (auto c = begin; c != end; ++c) total += weight(*c);
   const double wanted = static_cast<double>(options_.top_p) * total;
@@ -135,7 +144,8 @@ double Sampler::keep_top_p() {
 int32_t Sampler::draw() {
   const double best = keep_top_p();
   const auto begin = candidates_.begin();
-  // A fixed order, so that the draw does not depend on how the library selects. Without a selection it is there.
+  // A fixed order, so that the draw does not depend on how the library selects. Without a selection
+  // it is there.
   const auto end = begin + static_cast<std::ptrdiff_t>(kept_);
   const auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
   if (!std::is_sorted(begin, end, by_id)) std::sort(begin, end, by_id);
@@ -162,14 +172,16 @@ int32_t Sampler::draw() {
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> history) {
   if (logits.empty()) fail(ErrorCode::invalid_argument, "sampler: expected logits, found none");
   if (logits.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
-    fail(ErrorCode::invalid_argument, "sampler: {} logits are more than token ids can number", logits.size());
+    fail(ErrorCode::invalid_argument, "sampler: {} logits are more than token ids can number",
+         logits.size());
   check_logits(logits);
   candidates_.resize(logits.size());
   counts_.resize(logits.size(), 0);
   weights_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {logits[i], static_cast<int32_t>(i)};
   apply_penalties(history);
-  if (options_.temperature == 0) return std::min_element(candidates_.begin(), candidates_.end(), kBetter)->id;
+  if (options_.temperature == 0)
+    return std::min_element(candidates_.begin(), candidates_.end(), kBetter)->id;
   select_top_k();
   return draw();
 }

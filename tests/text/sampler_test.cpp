@@ -88,7 +88,8 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
 
 TEST(Sampler, TopPAgreesWithAFullSortOnALargeVocabulary) {
   std::vector<float> logits(20000);
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>((i * 7919) % 20011) * 1e-3f;
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = static_cast<float>((i * 7919) % 20011) * 1e-3f;
   std::vector<double> sorted(logits.begin(), logits.end());
   std::sort(sorted.rbegin(), sorted.rend());
   double total = 0, sum = 0;
@@ -103,7 +104,8 @@ TEST(Sampler, TopPAgreesWithAFullSortOnALargeVocabulary) {
   o.top_p = 0.7f;
   Sampler s(o);
   float lowest = kInf;
-  for (int i = 0; i < 20000; ++i) lowest = std::min(lowest, logits[static_cast<size_t>(s.sample(logits, {}))]);
+  for (int i = 0; i < 20000; ++i)
+    lowest = std::min(lowest, logits[static_cast<size_t>(s.sample(logits, {}))]);
   EXPECT_GE(lowest, threshold);
   EXPECT_LT(lowest, threshold + 0.05);
 }
@@ -125,10 +127,11 @@ TEST(Sampler, PenaltiesLookAtTheLastTokens) {
   Sampler repeat(o);
   const std::vector<float> logits = {4, 3, 1, -1};
   EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{0}), 1);
-  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{0, 2, 2}), 0);        // out of the window
-  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{0, 0, 0, 0}), 1);     // once, however often
-  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{-5, 99}), 0);         // foreign ids do nothing
-  EXPECT_EQ(repeat.sample(std::vector<float>{-1, -1.5f}, std::vector<int32_t>{0}), 1);  // negative logits go down
+  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{0, 2, 2}), 0);     // out of the window
+  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{0, 0, 0, 0}), 1);  // once, however often
+  EXPECT_EQ(repeat.sample(logits, std::vector<int32_t>{-5, 99}), 0);      // foreign ids do nothing
+  EXPECT_EQ(repeat.sample(std::vector<float>{-1, -1.5f}, std::vector<int32_t>{0}),
+            1);  // negative logits go down
 
   o.repeat_penalty = 1;
   o.repeat_last_n = -1;
@@ -167,7 +170,8 @@ TEST(Sampler, N19_RandomStateMoves) {
   for (int i = 0; i < n; ++i) ids.push_back(s.sample(uniform, {}));
   // Runs above and below the middle: mean n/2 + 1, variance about n/4.
   int runs = 1;
-  for (int i = 1; i < n; ++i) runs += (ids[static_cast<size_t>(i)] < 500) != (ids[static_cast<size_t>(i - 1)] < 500);
+  for (int i = 1; i < n; ++i)
+    runs += (ids[static_cast<size_t>(i)] < 500) != (ids[static_cast<size_t>(i - 1)] < 500);
   EXPECT_NEAR(runs, n / 2 + 1, 4 * std::sqrt(n / 4.0));
 }
 
@@ -201,8 +205,10 @@ TEST(Sampler, OptionsAreCheckedByName) {
   EXPECT_EQ(message({.temperature = -1}), "temperature: expected a number from 0 to 100, found -1");
   EXPECT_EQ(message({.top_p = 1.5f}), "top_p: expected a number from 0 to 1, found 1.5");
   EXPECT_EQ(message({.min_p = NAN}), "min_p: expected a number from 0 to 1, found nan");
-  EXPECT_EQ(message({.repeat_penalty = 0}), "repeat_penalty: expected a number above 0, at most 100, found 0");
-  EXPECT_EQ(message({.presence_penalty = 3}), "presence_penalty: expected a number from -2 to 2, found 3");
+  EXPECT_EQ(message({.repeat_penalty = 0}),
+            "repeat_penalty: expected a number above 0, at most 100, found 0");
+  EXPECT_EQ(message({.presence_penalty = 3}),
+            "presence_penalty: expected a number from -2 to 2, found 3");
   EXPECT_EQ(message({.seed = -2}), "seed: expected -1 (random) or more, found -2");
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 class ItemGenerator : public Generator {
  public:
-  ItemGenerator(Evaluator& ev, Value source) : Generator(source.depth() + 1), ev_(ev), source_(std::move(source)) {}
+  ItemGenerator(Evaluator& ev, Value source)
+      : Generator(source.depth() + 1), ev_(ev), source_(std::move(source)) {}
 
   std::optional<Value> next() override {
     switch (source_.kind()) {
@@ -19,15 +20,19 @@ class ItemGenerator : public Generator {
         const Items& items = source_.items();
         return at_ < items.size() ? std::optional(items[at_++]) : std::nullopt;
       }
-      case Kind::string: return character();
-      case Kind::dict: return entry(*source_.dict(), DictView::Part::keys);
-      case Kind::view: return entry(*source_.view().dict, source_.view().part);
+      case Kind::string:
+        return character();
+      case Kind::dict:
+        return entry(*source_.dict(), DictView::Part::keys);
+      case Kind::view:
+        return entry(*source_.view().dict, source_.view().part);
       case Kind::range: {
         const Range& r = source_.range();
         if (at_ >= static_cast<size_t>(r.size)) return std::nullopt;
         return Value(r.start + static_cast<Int>(at_++) * r.step);
       }
-      default: return std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -55,7 +60,9 @@ class ItemGenerator : public Generator {
   size_t at_ = 0;
 };
 
-bool is_dunder(std::string_view name) { return name.size() > 4 && name.starts_with("__") && name.ends_with("__"); }
+bool is_dunder(std::string_view name) {
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
+}
 
 std::string type_phrase(const Value& v) { return v.is_none() ? "None" : v.type_name() + " object"; }
 
@@ -69,7 +76,8 @@ std::optional<Value> method(Evaluator& ev, const Value& v, std::string_view name
   if (is_refused_method(v, name))
     return Value::undefined(
         fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, v.type_name()));
-  if (is_dunder(name)) fault("access to attribute '{}' of '{}' object is unsafe.", name, v.type_name());
+  if (is_dunder(name))
+    fault("access to attribute '{}' of '{}' object is unsafe.", name, v.type_name());
   if (v.is(Kind::object)) return v.object()->attribute(ev, name);
   if (v.is_number()) {
     if (name == "real" || name == "numerator") return v.is_integral() ? Value(v.integer()) : v;
@@ -114,8 +122,10 @@ std::optional<Value> plain_item(Evaluator& ev, const Value& v, const Value& key)
     case Kind::string:
     case Kind::list:
     case Kind::tuple:
-    case Kind::range: return key.is_integral() ? element(ev, v, key.integer()) : std::nullopt;
-    default: return std::nullopt;
+    case Kind::range:
+      return key.is_integral() ? element(ev, v, key.integer()) : std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -135,7 +145,8 @@ Int slice_index(const Value& v, Int fallback, Int size, bool backwards) {
 
 SliceRange slice_range(const Value& start, const Value& stop, const Value& step, Int size) {
   if (!step.is_none() && !step.is_integral()) fault("slice indices must be integers or None");
-  // A step beyond the size takes one element, whatever it is; the bound keeps the arithmetic in range.
+  // A step beyond the size takes one element, whatever it is; the bound keeps the arithmetic in
+  // range.
   const Int by = step.is_none() ? Int{1} : std::clamp(step.integer(), -size - 1, size + 1);
   if (by == 0) fault("slice step cannot be zero");
   const bool back = by < 0;
@@ -199,7 +210,8 @@ Value get_item(Evaluator& ev, const Value& v, const Value& key) {
   return missing_attribute(v, key.text().bytes);
 }
 
-Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& stop, const Value& step) {
+Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& stop,
+                const Value& step) {
   if (v.is_undefined()) undefined_fault(v);
   if (!v.is_string() && !v.is_sequence() && !v.is(Kind::range))
     fault("'{}' object is not subscriptable with a slice", v.type_name());
@@ -208,7 +220,8 @@ Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& 
   ev.budget().step(1 + static_cast<int64_t>(r.count / 16));
   if (v.is(Kind::range)) {
     const Range& range = v.range();
-    return std::make_shared<const Range>(Range{range.start + r.start * range.step, range.start + r.stop * range.step,
+    return std::make_shared<const Range>(Range{range.start + r.start * range.step,
+                                               range.start + r.stop * range.step,
                                                r.step * range.step, static_cast<int64_t>(r.count)});
   }
   Items items;
@@ -224,9 +237,12 @@ bool is_iterable(const Value& v) {
     case Kind::none:
     case Kind::boolean:
     case Kind::integer:
-    case Kind::real: return false;
-    case Kind::object: return false;
-    default: return true;
+    case Kind::real:
+      return false;
+    case Kind::object:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -254,14 +270,21 @@ Items collect(Evaluator& ev, const Value& v) {
 
 std::optional<int64_t> length_of(const Value& v) {
   switch (v.kind()) {
-    case Kind::undefined: return 0;
-    case Kind::string: return static_cast<int64_t>(v.text().length);
+    case Kind::undefined:
+      return 0;
+    case Kind::string:
+      return static_cast<int64_t>(v.text().length);
     case Kind::list:
-    case Kind::tuple: return static_cast<int64_t>(v.items().size());
-    case Kind::dict: return static_cast<int64_t>(v.dict()->entries.size());
-    case Kind::view: return static_cast<int64_t>(v.view().dict->entries.size());
-    case Kind::range: return v.range().size;
-    default: return std::nullopt;
+    case Kind::tuple:
+      return static_cast<int64_t>(v.items().size());
+    case Kind::dict:
+      return static_cast<int64_t>(v.dict()->entries.size());
+    case Kind::view:
+      return static_cast<int64_t>(v.view().dict->entries.size());
+    case Kind::range:
+      return v.range().size;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -1,4 +1,5 @@
-// The syntax tree of a template. Trees are immutable once parsed; their height is bounded by the parser.
+// The syntax tree of a template. Trees are immutable once parsed; their height is bounded by the
+// parser.
 #pragma once
 
 #include <memory>
@@ -85,7 +86,7 @@ enum class StmtKind {
   scope,         // body in a scope of its own (block, generation, autoescape)
   loop_break,
   loop_continue,
-  unsupported,   // text: include, extends, import, from
+  unsupported,  // text: include, extends, import, from
 };
 
 /// Parameters of a macro or a call block.

@@ -1,4 +1,5 @@
-// The bounds of one render: steps, memory alive, bytes processed. Every operation that can grow asks here first.
+// The bounds of one render: steps, memory alive, bytes processed. Every operation that can grow
+// asks here first.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace rlx::jinja {
 
-/// A fault inside the interpreter, before it is given its place in the template (see Evaluator::run).
+/// A fault inside the interpreter, before it is given its place in the template (see
+/// Evaluator::run).
 class Fault {
  public:
   Fault(TemplateFault kind, std::string message) : kind_(kind), message_(std::move(message)) {}
@@ -76,7 +78,8 @@ class Budget {
   size_t memory_ = 0;
 };
 
-/// Memory of one object, given back when it dies. Without a budget (constants, variables) nothing is counted.
+/// Memory of one object, given back when it dies. Without a budget (constants, variables) nothing
+/// is counted.
 class MemoryCharge {
  public:
   MemoryCharge() = default;

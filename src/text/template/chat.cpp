@@ -48,10 +48,13 @@ bool read_all_arguments(Json& messages) {
 void check_messages(const Json& messages) {
   if (!messages.is_array())
     fail(ErrorCode::invalid_argument, "messages: expected a list, found {}", messages.type_name());
-  if (messages.empty()) fail(ErrorCode::invalid_argument, "messages: expected at least one message, found none");
+  if (messages.empty())
+    fail(ErrorCode::invalid_argument, "messages: expected at least one message, found none");
   for (size_t i = 0; i < messages.size(); ++i) {
-    if (!messages[i].is_object()) bad_message(i, std::string("expected an object, found ") + messages[i].type_name());
-    if (!messages[i].contains("role") || !messages[i]["role"].is_string()) bad_message(i, "'role' must be a string");
+    if (!messages[i].is_object())
+      bad_message(i, std::string("expected an object, found ") + messages[i].type_name());
+    if (!messages[i].contains("role") || !messages[i]["role"].is_string())
+      bad_message(i, "'role' must be a string");
   }
 }
 
@@ -67,7 +70,8 @@ std::string last_text(const Json& message) {
     for (auto part = content.rbegin(); part != content.rend(); ++part)
       if (part->is_object() && part->contains("text") && (*part)["text"].is_string())
         return (*part)["text"].get<std::string>();
-  fail(ErrorCode::invalid_argument, "continue_final_message: the last message has no text to continue");
+  fail(ErrorCode::invalid_argument,
+       "continue_final_message: the last message has no text to continue");
 }
 
 void cut(RenderResult& result, size_t size) {
@@ -76,30 +80,36 @@ void cut(RenderResult& result, size_t size) {
   if (!result.user.empty()) result.user.back().end = std::min(result.user.back().end, size);
 }
 
-// Ends the prompt with the last message's text (faults.md, C10). White space at the end of the text that the template
-// removed is put back.
+// Ends the prompt with the last message's text (faults.md, C10). White space at the end of the text
+// that the template removed is put back.
 void cut_at_final_message(RenderResult& result, const std::string& text) {
   constexpr const char* kSpace = " \t\r\n\f\v";
   const size_t end = text.find_last_not_of(kSpace);
   if (end == std::string::npos)
-    fail(ErrorCode::invalid_argument, "continue_final_message: the last message has no text to continue");
+    fail(ErrorCode::invalid_argument,
+         "continue_final_message: the last message has no text to continue");
   const size_t begin = text.find_first_not_of(kSpace);
   const std::string core = text.substr(begin, end + 1 - begin);
   const size_t at = result.text.rfind(core);
   if (at == std::string::npos)
-    fail(ErrorCode::invalid_argument, "continue_final_message: the template changes the text of the last message");
+    fail(ErrorCode::invalid_argument,
+         "continue_final_message: the template changes the text of the last message");
   const std::string tail = text.substr(end + 1);
   cut(result, at + core.size());
   if (tail.empty()) return;
-  if (!result.user.empty() && result.user.back().end == result.text.size()) result.user.back().end += tail.size();
-  else result.user.push_back({result.text.size(), result.text.size() + tail.size()});
+  if (!result.user.empty() && result.user.back().end == result.text.size())
+    result.user.back().end += tail.size();
+  else
+    result.user.push_back({result.text.size(), result.text.size() + tail.size()});
   result.text += tail;
 }
 
 // A word that occurs in no template, so that finding it in a result means that the value was used.
 constexpr const char* kWord = "zqxjkvw";
 
-Json message(const char* role, const Json& content) { return {{"role", role}, {"content", content}}; }
+Json message(const char* role, const Json& content) {
+  return {{"role", role}, {"content", content}};
+}
 
 Json call(const char* name, Json arguments) {
   return {{"id", "call00001"},
@@ -127,12 +137,16 @@ const Template& ChatTemplate::parsed() const {
   return *state_->parsed;
 }
 
-RenderResult ChatTemplate::render_plain(const Json& messages, const Json& tools, const Json& arguments,
-                                        const RenderOptions& options) const {
+RenderResult ChatTemplate::render_plain(const Json& messages, const Json& tools,
+                                        const Json& arguments, const RenderOptions& options) const {
   const Template& t = parsed();
   if (!arguments.is_object() && !arguments.is_null())
-    fail(ErrorCode::invalid_argument, "template arguments: expected an object, found {}", arguments.type_name());
-  Json variables = {{"messages", messages}, {"tools", tools}, {"documents", nullptr}, {"add_generation_prompt", false}};
+    fail(ErrorCode::invalid_argument, "template arguments: expected an object, found {}",
+         arguments.type_name());
+  Json variables = {{"messages", messages},
+                    {"tools", tools},
+                    {"documents", nullptr},
+                    {"add_generation_prompt", false}};
   if (!state_->bos.empty()) variables["bos_token"] = state_->bos;
   if (!state_->eos.empty()) variables["eos_token"] = state_->eos;
   for (const auto& [key, value] : arguments.items()) variables[key] = value;
@@ -147,7 +161,8 @@ RenderResult ChatTemplate::render(const Json& messages, const Json& tools, const
       fail(ErrorCode::invalid_argument, "template arguments: '{}' is reserved", reserved);
   const bool go_on = flag(arguments, "continue_final_message");
   if (go_on && flag(arguments, "add_generation_prompt"))
-    fail(ErrorCode::invalid_argument, "continue_final_message and add_generation_prompt exclude each other");
+    fail(ErrorCode::invalid_argument,
+         "continue_final_message and add_generation_prompt exclude each other");
   const Json used_tools = tools.is_array() && tools.empty() ? Json() : tools;
   Json changed = messages;
   const bool any = read_all_arguments(changed);
@@ -184,17 +199,21 @@ const ChatCaps& ChatTemplate::caps() const {
   const auto calls = [&](Json list) {
     return Json{{"role", "assistant"}, {"content", ""}, {"tool_calls", std::move(list)}};
   };
-  const Json answer = {{"role", "tool"}, {"tool_call_id", "call00001"}, {"name", "look"}, {"content", kWord}};
+  const Json answer = {
+      {"role", "tool"}, {"tool_call_id", "call00001"}, {"name", "look"}, {"content", kWord}};
   const Json tool = {{"type", "function"},
-                     {"function", {{"name", kWord}, {"description", "d"},
-                                   {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
+                     {"function",
+                      {{"name", kWord},
+                       {"description", "d"},
+                       {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
   ChatCaps caps;
   caps.system_role = shows(Json::array({message("system", kWord), user}), nullptr, kWord);
   caps.tools = shows(Json::array({user}), Json::array({tool}), kWord);
   const Json mapping = calls(Json::array({call("look", arguments)}));
   const Json textual = calls(Json::array({call("look", arguments.dump())}));
   caps.object_arguments = shows(Json::array({user, mapping, message("tool", "r")}), nullptr, kWord);
-  caps.tool_calls = caps.object_arguments || shows(Json::array({user, textual, message("tool", "r")}), nullptr, kWord);
+  caps.tool_calls = caps.object_arguments ||
+                    shows(Json::array({user, textual, message("tool", "r")}), nullptr, kWord);
   const Json two = calls(Json::array({call("look", Json::object()), call(kWord, Json::object())}));
   caps.parallel_tool_calls = shows(Json::array({user, two, message("tool", "r")}), nullptr, kWord);
   const Json plain_call = calls(Json::array({call("look", Json::object())}));
@@ -202,7 +221,8 @@ const ChatCaps& ChatTemplate::caps() const {
   const Json parts = Json::array({Json{{"type", "text"}, {"text", kWord}}});
   const auto typed = [&] {
     try {
-      const std::string text = render_plain(Json::array({message("user", parts)}), nullptr, Json::object()).text;
+      const std::string text =
+          render_plain(Json::array({message("user", parts)}), nullptr, Json::object()).text;
       // A list printed as such is no support for it.
       return text.find(kWord) != std::string::npos && text.find("'text'") == std::string::npos &&
              text.find("\"text\"") == std::string::npos;

@@ -17,8 +17,9 @@ constexpr int kMaxReprDepth = 128;  // only namespaces, which can hold themselve
 
 // Templates make tokens such as <|user|> from these.
 bool is_role(std::string_view s) {
-  constexpr std::array<std::string_view, 9> kRoles = {"system",   "developer", "user",  "assistant", "tool",
-                                                      "function", "ipython",   "model", "tool_response"};
+  constexpr std::array<std::string_view, 9> kRoles = {"system",    "developer", "user",
+                                                      "assistant", "tool",      "function",
+                                                      "ipython",   "model",     "tool_response"};
   return std::find(kRoles.begin(), kRoles.end(), s) != kRoles.end();
 }
 
@@ -27,13 +28,19 @@ Value json_string(const std::string& s, bool trusted) {
 }
 
 Value convert(const Json& json, bool trusted, int depth) {
-  if (depth > kMaxJsonDepth) limit_fault("the variables are nested deeper than {} levels", kMaxJsonDepth);
+  if (depth > kMaxJsonDepth)
+    limit_fault("the variables are nested deeper than {} levels", kMaxJsonDepth);
   switch (json.type()) {
-    case Json::value_t::boolean: return json.get<bool>();
-    case Json::value_t::number_integer: return json.get<int64_t>();
-    case Json::value_t::number_unsigned: return Value(static_cast<Int>(json.get<uint64_t>()));
-    case Json::value_t::number_float: return json.get<double>();
-    case Json::value_t::string: return json_string(json.get_ref<const std::string&>(), trusted);
+    case Json::value_t::boolean:
+      return json.get<bool>();
+    case Json::value_t::number_integer:
+      return json.get<int64_t>();
+    case Json::value_t::number_unsigned:
+      return Value(static_cast<Int>(json.get<uint64_t>()));
+    case Json::value_t::number_float:
+      return json.get<double>();
+    case Json::value_t::string:
+      return json_string(json.get_ref<const std::string&>(), trusted);
     case Json::value_t::array: {
       Items items;
       items.reserve(json.size());
@@ -43,14 +50,17 @@ Value convert(const Json& json, bool trusted, int depth) {
     case Json::value_t::object: {
       DictBuilder dict(nullptr);
       for (const auto& [key, element] : json.items()) {
-        const bool role = key == "role" && element.is_string() && is_role(element.get_ref<const std::string&>());
+        const bool role =
+            key == "role" && element.is_string() && is_role(element.get_ref<const std::string&>());
         dict.set(json_string(key, trusted), convert(element, trusted || role, depth + 1));
       }
       return dict.finish();
     }
     case Json::value_t::binary:
-    case Json::value_t::discarded: fault("the variables hold a value that JSON does not have");
-    default: return Value::none();
+    case Json::value_t::discarded:
+      fault("the variables hold a value that JSON does not have");
+    default:
+      return Value::none();
   }
 }
 
@@ -64,20 +74,30 @@ void write_quoted(TextBuilder& out, const Text& text) {
   out.add(quote);
   for (size_t i = 0; i < s.size();) {
     size_t plain = i;
-    while (plain < s.size() && s[plain] >= ' ' && s[plain] < 0x7F && s[plain] != quote && s[plain] != '\\') ++plain;
+    while (plain < s.size() && s[plain] >= ' ' && s[plain] < 0x7F && s[plain] != quote &&
+           s[plain] != '\\')
+      ++plain;
     if (plain != i) out.add(text, i, plain);
     i = plain;
     if (i == s.size()) break;
     const size_t n = char_bytes(s, i);
     const char32_t c = code_point(s, i);
-    if (c == static_cast<char32_t>(quote) || c == '\\') out.add_derived(std::string{'\\', s[i]}, text, i);
-    else if (c == '\n') out.add_derived("\\n", text, i);
-    else if (c == '\r') out.add_derived("\\r", text, i);
-    else if (c == '\t') out.add_derived("\\t", text, i);
-    else if (is_printable(c)) out.add_derived(std::string_view(s).substr(i, n), text, i);
-    else if (c < 0x100) out.add_derived(fmt::format("\\x{:02x}", static_cast<uint32_t>(c)), text, i);
-    else if (c < 0x10000) out.add_derived(fmt::format("\\u{:04x}", static_cast<uint32_t>(c)), text, i);
-    else out.add_derived(fmt::format("\\U{:08x}", static_cast<uint32_t>(c)), text, i);
+    if (c == static_cast<char32_t>(quote) || c == '\\')
+      out.add_derived(std::string{'\\', s[i]}, text, i);
+    else if (c == '\n')
+      out.add_derived("\\n", text, i);
+    else if (c == '\r')
+      out.add_derived("\\r", text, i);
+    else if (c == '\t')
+      out.add_derived("\\t", text, i);
+    else if (is_printable(c))
+      out.add_derived(std::string_view(s).substr(i, n), text, i);
+    else if (c < 0x100)
+      out.add_derived(fmt::format("\\x{:02x}", static_cast<uint32_t>(c)), text, i);
+    else if (c < 0x10000)
+      out.add_derived(fmt::format("\\u{:04x}", static_cast<uint32_t>(c)), text, i);
+    else
+      out.add_derived(fmt::format("\\U{:08x}", static_cast<uint32_t>(c)), text, i);
     i += n;
   }
   out.add(quote);
@@ -161,13 +181,17 @@ void json_text(TextBuilder& out, const Text& text, bool ensure_ascii) {
     const char32_t c = code_point(s, i);
     constexpr std::string_view kFrom = "\"\\\n\r\t\f\b", kTo = "\"\\nrtfb";
     const size_t k = c < 0x80 ? kFrom.find(static_cast<char>(c)) : std::string_view::npos;
-    if (k != std::string_view::npos) out.add_derived(std::string{'\\', kTo[k]}, text, i);
-    else if (c == 0x7F) out.add_derived("\x7f", text, i);
-    else if (c < 0x10000) out.add_derived(fmt::format("\\u{:04x}", static_cast<uint32_t>(c)), text, i);
+    if (k != std::string_view::npos)
+      out.add_derived(std::string{'\\', kTo[k]}, text, i);
+    else if (c == 0x7F)
+      out.add_derived("\x7f", text, i);
+    else if (c < 0x10000)
+      out.add_derived(fmt::format("\\u{:04x}", static_cast<uint32_t>(c)), text, i);
     else
-      out.add_derived(fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + static_cast<uint32_t>((c - 0x10000) >> 10),
-                                  0xDC00 + static_cast<uint32_t>(c & 0x3FF)),
-                      text, i);
+      out.add_derived(
+          fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + static_cast<uint32_t>((c - 0x10000) >> 10),
+                      0xDC00 + static_cast<uint32_t>(c & 0x3FF)),
+          text, i);
     i += n;
   }
   out.add('"');
@@ -188,12 +212,22 @@ std::string json_number(double d) {
 void json_key(TextBuilder& out, const Value& key, bool ensure_ascii) {
   std::string text;
   switch (key.kind()) {
-    case Kind::string: return json_text(out, key.text(), ensure_ascii);
-    case Kind::boolean: text = key.boolean() ? "true" : "false"; break;
-    case Kind::none: text = "null"; break;
-    case Kind::integer: text = int_text(key.integer()); break;
-    case Kind::real: text = json_number(key.real()); break;
-    default: fault("keys must be str, int, float, bool or None, not {}", key.type_name());
+    case Kind::string:
+      return json_text(out, key.text(), ensure_ascii);
+    case Kind::boolean:
+      text = key.boolean() ? "true" : "false";
+      break;
+    case Kind::none:
+      text = "null";
+      break;
+    case Kind::integer:
+      text = int_text(key.integer());
+      break;
+    case Kind::real:
+      text = json_number(key.real());
+      break;
+    default:
+      fault("keys must be str, int, float, bool or None, not {}", key.type_name());
   }
   out.add("\"" + text + "\"");
 }
@@ -204,8 +238,9 @@ void json_dict(TextBuilder& out, const Dict& dict, const JsonStyle& style, int l
   for (const auto& entry : dict.entries) order.push_back(&entry);
   if (style.sort_keys) {
     out.budget().step(static_cast<int64_t>(order.size()) * 8);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto* a, const auto* b) { return compare(a->first, b->first, "<") < 0; });
+    std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+      return compare(a->first, b->first, "<") < 0;
+    });
   }
   out.add('{');
   bool first = true;
@@ -263,7 +298,8 @@ std::string float_text(double v) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
   std::array<char, 40> buffer;
-  const auto r = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v, std::chars_format::scientific);
+  const auto r =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), v, std::chars_format::scientific);
   std::string_view s(buffer.data(), static_cast<size_t>(r.ptr - buffer.data()));
   const size_t e = s.find('e');
   int exponent = 0;
@@ -279,8 +315,10 @@ std::string float_text(double v) {
     if (n > 1) out += "." + digits.substr(1);
     return out + fmt::format("e{}{:02}", exponent < 0 ? '-' : '+', std::abs(exponent));
   }
-  if (exponent < 0) return out + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
-  if (n <= exponent + 1) return out + digits + std::string(static_cast<size_t>(exponent + 1 - n), '0') + ".0";
+  if (exponent < 0)
+    return out + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
+  if (n <= exponent + 1)
+    return out + digits + std::string(static_cast<size_t>(exponent + 1 - n), '0') + ".0";
   const auto whole = static_cast<size_t>(exponent + 1);
   return out + digits.substr(0, whole) + "." + digits.substr(whole);
 }
@@ -294,11 +332,16 @@ void write_repr(TextBuilder& out, const Value& v, int depth) {
   if (depth > kMaxReprDepth) limit_fault("values are nested deeper than {} levels", kMaxReprDepth);
   out.budget().step();
   switch (v.kind()) {
-    case Kind::undefined: return out.add("Undefined");
-    case Kind::none: return out.add("None");
-    case Kind::boolean: return out.add(v.boolean() ? "True" : "False");
-    case Kind::integer: return out.add(int_text(v.integer()));
-    case Kind::real: return out.add(float_text(v.real()));
+    case Kind::undefined:
+      return out.add("Undefined");
+    case Kind::none:
+      return out.add("None");
+    case Kind::boolean:
+      return out.add(v.boolean() ? "True" : "False");
+    case Kind::integer:
+      return out.add(int_text(v.integer()));
+    case Kind::real:
+      return out.add(float_text(v.real()));
     case Kind::string:
       if (v.text().markup) out.add("Markup(");
       write_quoted(out, v.text());
@@ -312,11 +355,16 @@ void write_repr(TextBuilder& out, const Value& v, int depth) {
       out.add('(');
       write_items(out, v.items(), depth);
       return out.add(v.items().size() == 1 ? ",)" : ")");
-    case Kind::dict: return write_dict(out, *v.dict(), depth);
-    case Kind::range: return out.add(range_text(v.range()));
-    case Kind::view: return write_view(out, v, depth);
-    case Kind::generator: return out.add("<generator object>");
-    case Kind::object: return write_object(out, v, depth);
+    case Kind::dict:
+      return write_dict(out, *v.dict(), depth);
+    case Kind::range:
+      return out.add(range_text(v.range()));
+    case Kind::view:
+      return write_view(out, v, depth);
+    case Kind::generator:
+      return out.add("<generator object>");
+    case Kind::object:
+      return write_object(out, v, depth);
   }
 }
 
@@ -330,15 +378,23 @@ TextPtr to_text(const Value& v, Budget& budget) {
 void write_json(TextBuilder& out, const Value& v, const JsonStyle& style, int level) {
   out.budget().step();
   switch (v.kind()) {
-    case Kind::none: return out.add("null");
-    case Kind::boolean: return out.add(v.boolean() ? "true" : "false");
-    case Kind::integer: return out.add(int_text(v.integer()));
-    case Kind::real: return out.add(json_number(v.real()));
-    case Kind::string: return json_text(out, v.text(), style.ensure_ascii);
+    case Kind::none:
+      return out.add("null");
+    case Kind::boolean:
+      return out.add(v.boolean() ? "true" : "false");
+    case Kind::integer:
+      return out.add(int_text(v.integer()));
+    case Kind::real:
+      return out.add(json_number(v.real()));
+    case Kind::string:
+      return json_text(out, v.text(), style.ensure_ascii);
     case Kind::list:
-    case Kind::tuple: return json_list(out, v.items(), style, level);
-    case Kind::dict: return json_dict(out, *v.dict(), style, level);
-    default: fault("Object of type {} is not JSON serializable", v.type_name());
+    case Kind::tuple:
+      return json_list(out, v.items(), style, level);
+    case Kind::dict:
+      return json_dict(out, *v.dict(), style, level);
+    default:
+      fault("Object of type {} is not JSON serializable", v.type_name());
   }
 }
 

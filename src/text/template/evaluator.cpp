@@ -8,7 +8,9 @@
 #include "text/template/operators.h"
 
 namespace rlx::jinja {
-Scope::Scope(Evaluator& ev, Frame& parent) : ev_(ev), frame_(std::make_unique<Frame>()) { frame_->parent = &parent; }
+Scope::Scope(Evaluator& ev, Frame& parent) : ev_(ev), frame_(std::make_unique<Frame>()) {
+  frame_->parent = &parent;
+}
 
 Scope::~Scope() {
   if (frame_->captured) ev_.kept_.push_back(std::move(frame_));
@@ -30,10 +32,14 @@ void Namespace::set(const std::string& name, Value value) {
 }
 
 Evaluator::Evaluator(const Program& program, const RenderOptions& options)
-    : program_(program), options_(options), budget_(options.limits), globals_(program.names.size()) {}
+    : program_(program),
+      options_(options),
+      budget_(options.limits),
+      globals_(program.names.size()) {}
 
 Evaluator::~Evaluator() {
-  // Namespaces may hold themselves, and kept scopes macros; emptied one by one nothing is freed in deep recursion.
+  // Namespaces may hold themselves, and kept scopes macros; emptied one by one nothing is freed in
+  // deep recursion.
   for (const auto& ns : namespaces_) ns->entries.clear();
   for (const auto& frame : kept_) frame->names.clear();
 }
@@ -48,8 +54,9 @@ RenderResult Evaluator::run(const Json& variables) {
     result.text = out.take_bytes();
     return result;
   } catch (const Fault& f) {
-    throw TemplateError(f.kind() == TemplateFault::syntax ? TemplateFault::other : f.kind(),
-                        fmt::format("{}:{}:{}: {}", program_.name, place_.line, place_.column, f.message()));
+    throw TemplateError(
+        f.kind() == TemplateFault::syntax ? TemplateFault::other : f.kind(),
+        fmt::format("{}:{}:{}: {}", program_.name, place_.line, place_.column, f.message()));
   }
 }
 
@@ -73,29 +80,41 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
   const Level level(*this);
   place_ = e.place;
   switch (e.kind) {
-    case ExprKind::constant: return e.value;
-    case ExprKind::name: return name_value(e, frame);
-    case ExprKind::list: return Value::list(evaluate_all(e.children, frame), &budget_);
-    case ExprKind::tuple: return Value::tuple(evaluate_all(e.children, frame), &budget_);
-    case ExprKind::dict: return dict_expression(e, frame);
+    case ExprKind::constant:
+      return e.value;
+    case ExprKind::name:
+      return name_value(e, frame);
+    case ExprKind::list:
+      return Value::list(evaluate_all(e.children, frame), &budget_);
+    case ExprKind::tuple:
+      return Value::tuple(evaluate_all(e.children, frame), &budget_);
+    case ExprKind::dict:
+      return dict_expression(e, frame);
     case ExprKind::attribute: {
       const Value v = evaluate(*e.children[0], frame);
       place_ = e.place;
       return get_attribute(*this, v, e.text);
     }
-    case ExprKind::item: return item_expression(e, frame);
-    case ExprKind::slice: fault("a slice is only possible as a subscript");
-    case ExprKind::call: return call_expression(e, frame);
-    case ExprKind::filter: return filter_expression(e, frame, nullptr);
-    case ExprKind::test: return test_expression(e, frame);
-    case ExprKind::negate: return negate(evaluate(*e.children[0], frame));
+    case ExprKind::item:
+      return item_expression(e, frame);
+    case ExprKind::slice:
+      fault("a slice is only possible as a subscript");
+    case ExprKind::call:
+      return call_expression(e, frame);
+    case ExprKind::filter:
+      return filter_expression(e, frame, nullptr);
+    case ExprKind::test:
+      return test_expression(e, frame);
+    case ExprKind::negate:
+      return negate(evaluate(*e.children[0], frame));
     case ExprKind::plus: {
       const Value v = evaluate(*e.children[0], frame);
       if (v.is_undefined()) undefined_fault(v);
       if (!v.is_number()) fault("bad operand type for unary +: '{}'", v.type_name());
       return v.is_integral() ? Value(v.integer()) : v;
     }
-    case ExprKind::logical_not: return !evaluate(*e.children[0], frame).truth();
+    case ExprKind::logical_not:
+      return !evaluate(*e.children[0], frame).truth();
     case ExprKind::logical_and:
     case ExprKind::logical_or: {
       Value v;
@@ -105,13 +124,17 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
       }
       return v;
     }
-    case ExprKind::arithmetic: return arithmetic(e, frame);
-    case ExprKind::comparison: return comparison(e, frame);
-    case ExprKind::concat: return concat(e, frame);
+    case ExprKind::arithmetic:
+      return arithmetic(e, frame);
+    case ExprKind::comparison:
+      return comparison(e, frame);
+    case ExprKind::concat:
+      return concat(e, frame);
     case ExprKind::conditional:
       if (evaluate(*e.children[1], frame).truth()) return evaluate(*e.children[0], frame);
       if (e.children[2]) return evaluate(*e.children[2], frame);
-      return Value::undefined("the inline if-expression evaluated to false and no else section was defined.");
+      return Value::undefined(
+          "the inline if-expression evaluated to false and no else section was defined.");
   }
   return {};
 }
@@ -190,10 +213,12 @@ CallArgs Evaluator::arguments(const Arguments* a, Frame& frame) {
   out.positional = evaluate_all(a->positional, frame);
   for (const auto& [name, e] : a->named) out.named.emplace_back(name, evaluate(*e, frame));
   if (a->star)
-    for (Value& v : collect(*this, evaluate(*a->star, frame))) out.positional.push_back(std::move(v));
+    for (Value& v : collect(*this, evaluate(*a->star, frame)))
+      out.positional.push_back(std::move(v));
   if (!a->star_star) return out;
   const Value more = evaluate(*a->star_star, frame);
-  if (!more.is(Kind::dict)) fault("the argument after ** must be a mapping, not {}", more.type_name());
+  if (!more.is(Kind::dict))
+    fault("the argument after ** must be a mapping, not {}", more.type_name());
   for (const auto& [key, value] : more.dict()->entries) {
     budget_.step();
     if (!key.is_string()) fault("keywords must be strings");
@@ -222,9 +247,10 @@ Value Evaluator::call(const Value& callee, CallArgs& args) {
 Value Evaluator::filter_expression(const Expr& e, Frame& frame, const Value* subject) {
   // A filter block's innermost filter has no operand of its own: it takes the block's text.
   const Expr* child = e.children[0].get();
-  const Value v = child == nullptr                                         ? *subject
-                  : subject != nullptr && child->kind == ExprKind::filter ? filter_chain(*child, frame, *subject)
-                                                                            : evaluate(*child, frame);
+  const Value v = child == nullptr ? *subject
+                  : subject != nullptr && child->kind == ExprKind::filter
+                      ? filter_chain(*child, frame, *subject)
+                      : evaluate(*child, frame);
   CallArgs args = arguments(e.arguments.get(), frame);
   place_ = e.place;
   return filter(e.text, v, args);
@@ -258,7 +284,8 @@ Value Evaluator::make_namespace(CallArgs& args) {
   auto ns = std::make_shared<Namespace>();
   budget_.allocate(128);
   namespaces_.push_back(ns);
-  if (args.positional.size() > 1) fault("namespace expected at most 1 argument, got {}", args.positional.size());
+  if (args.positional.size() > 1)
+    fault("namespace expected at most 1 argument, got {}", args.positional.size());
   if (!args.positional.empty()) {
     const Value& first = args.positional[0];
     if (!first.is(Kind::dict)) fault("namespace expects a mapping, got {}", first.type_name());

@@ -85,7 +85,7 @@ class Evaluator {
   const Program& program_;
   const RenderOptions& options_;
   Budget budget_;
-  Frame root_;                                // what the template itself sets
+  Frame root_;                                 // what the template itself sets
   std::vector<std::optional<Value>> globals_;  // by slot: variables and functions
   std::vector<std::unique_ptr<Frame>> kept_;
   std::vector<std::shared_ptr<Namespace>> namespaces_;
@@ -99,7 +99,8 @@ class Evaluator::Level {
  public:
   explicit Level(Evaluator& ev) : ev_(ev) {
     constexpr int kMaxLevel = 1200;
-    if (ev.level_ >= kMaxLevel) limit_fault("the template is nested deeper than {} evaluations", kMaxLevel);
+    if (ev.level_ >= kMaxLevel)
+      limit_fault("the template is nested deeper than {} evaluations", kMaxLevel);
     ++ev.level_;
     ev.budget_.step();
   }

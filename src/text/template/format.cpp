@@ -41,10 +41,13 @@ std::string group_digits(const std::string& digits, char separator, size_t every
   return out;
 }
 
-std::string sign_text(bool negative, char sign) { return negative ? "-" : sign == '+' ? "+" : sign == ' ' ? " " : ""; }
+std::string sign_text(bool negative, char sign) {
+  return negative ? "-" : sign == '+' ? "+" : sign == ' ' ? " " : "";
+}
 
 // Puts sign, zeros and digits into the field.
-void add_number(TextBuilder& out, const Spec& spec, const std::string& sign, const std::string& body) {
+void add_number(TextBuilder& out, const Spec& spec, const std::string& sign,
+                const std::string& body) {
   const auto size = static_cast<int64_t>(sign.size() + body.size());
   const int64_t missing = std::max<int64_t>(spec.width - size, 0);
   const char align = spec.align != '\0' ? spec.align : spec.zero ? '=' : '>';
@@ -58,7 +61,10 @@ void add_number(TextBuilder& out, const Spec& spec, const std::string& sign, con
 }
 
 void add_integer(TextBuilder& out, const Spec& spec, Int v) {
-  const int base = spec.type == 'x' || spec.type == 'X' ? 16 : spec.type == 'o' ? 8 : spec.type == 'b' ? 2 : 10;
+  const int base = spec.type == 'x' || spec.type == 'X' ? 16
+                   : spec.type == 'o'                   ? 8
+                   : spec.type == 'b'                   ? 2
+                                                        : 10;
   std::string digits = digits_of(v, base);
   if (v < 0) digits.erase(0, 1);
   if (spec.precision > static_cast<int64_t>(digits.size()))
@@ -78,10 +84,14 @@ void add_float(TextBuilder& out, const Spec& spec, double v) {
   if (spec.type == '\0' && spec.precision < 0) {
     body = float_text(std::fabs(v));
   } else {
-    const char type = spec.type == '\0' || spec.type == 'n' ? 'g' : spec.type == '%' ? 'f' : spec.type;
+    const char type = spec.type == '\0' || spec.type == 'n' ? 'g'
+                      : spec.type == '%'                    ? 'f'
+                                                            : spec.type;
     const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
     const double shown = std::fabs(spec.type == '%' ? v * 100 : v);
-    body = float_notation(shown, type, type == 'g' || type == 'G' ? std::max(precision, 1) : precision, spec.alternate);
+    body =
+        float_notation(shown, type, type == 'g' || type == 'G' ? std::max(precision, 1) : precision,
+                       spec.alternate);
     // Without a type a float keeps a digit after the point.
     if (spec.type == '\0' && body.find_first_of(".en") == std::string::npos) body += ".0";
     if (spec.type == '%') body += '%';
@@ -130,8 +140,10 @@ class Percent {
     }
     // What can be indexed might be a mapping and need not be used.
     const Kind kind = values_.kind();
-    const bool indexed = kind == Kind::dict || kind == Kind::list || kind == Kind::range || kind == Kind::undefined;
-    const bool unused = kind == Kind::tuple ? next_ < values_.items().size() : next_ == 0 && !named_ && !indexed;
+    const bool indexed =
+        kind == Kind::dict || kind == Kind::list || kind == Kind::range || kind == Kind::undefined;
+    const bool unused =
+        kind == Kind::tuple ? next_ < values_.items().size() : next_ == 0 && !named_ && !indexed;
     if (unused) fault("not all arguments converted during string formatting");
     return out_.finish(format_.markup);
   }
@@ -165,24 +177,30 @@ class Percent {
       if (end == std::string_view::npos) fault("incomplete format key");
       if (!values_.is(Kind::dict)) fault("format requires a mapping");
       const Value* found = values_.dict()->find(s.substr(at + 1, end - at - 1));
-      if (found == nullptr) fault("no value for the format key '{}'", s.substr(at + 1, end - at - 1));
+      if (found == nullptr)
+        fault("no value for the format key '{}'", s.substr(at + 1, end - at - 1));
       value = *found;
       named_ = true;
       at = end + 1;
     }
     Spec spec;
     for (; at < s.size() && std::string_view("-+ #0").find(s[at]) != std::string_view::npos; ++at) {
-      if (s[at] == '-') spec.align = '<';
-      else if (s[at] == '#') spec.alternate = true;
-      else if (s[at] == '0') spec.zero = true;
-      else if (spec.sign != '+') spec.sign = s[at];
+      if (s[at] == '-')
+        spec.align = '<';
+      else if (s[at] == '#')
+        spec.alternate = true;
+      else if (s[at] == '0')
+        spec.zero = true;
+      else if (spec.sign != '+')
+        spec.sign = s[at];
     }
     spec.width = number_or_star(at, kMaxWidth);
     if (spec.width < 0) {
       spec.align = '<';
       spec.width = -spec.width;
     }
-    if (at < s.size() && s[at] == '.') spec.precision = std::max<int64_t>(number_or_star(++at, kMaxPrecision), 0);
+    if (at < s.size() && s[at] == '.')
+      spec.precision = std::max<int64_t>(number_or_star(++at, kMaxPrecision), 0);
     while (at < s.size() && (s[at] == 'l' || s[at] == 'h' || s[at] == 'L')) ++at;
     if (at >= s.size()) fault("incomplete format");
     spec.type = s[at++];
@@ -207,7 +225,8 @@ class Percent {
       case 'x':
       case 'X':
       case 'o':
-        if (!v.is_integral()) fault("%{} format: a number is required, not {}", spec.type, v.type_name());
+        if (!v.is_integral())
+          fault("%{} format: a number is required, not {}", spec.type, v.type_name());
         return add_integer(out_, spec, v.integer());
       case 'e':
       case 'E':
@@ -220,13 +239,15 @@ class Percent {
       case 'c':
         if (spec.align == '\0') spec.align = '>';
         if (v.is_string() && v.text().length == 1) return add_text(out_, spec, v.text());
-        if (!v.is_integral() || v.integer() < 0 || v.integer() > 0x10FFFF) fault("%c requires int or char");
+        if (!v.is_integral() || v.integer() < 0 || v.integer() > 0x10FFFF)
+          fault("%c requires int or char");
         {
           std::string c;
           append_utf8(c, static_cast<char32_t>(v.integer()));
           return add_text(out_, spec, *make_text(c, &budget));
         }
-      default: fault("unsupported format character '{}'", spec.type);
+      default:
+        fault("unsupported format character '{}'", spec.type);
     }
   }
 
@@ -241,7 +262,9 @@ class Percent {
 Spec parse_spec(std::string_view s) {
   Spec spec;
   size_t at = 0;
-  const auto is_align = [&](size_t i) { return i < s.size() && std::string_view("<>=^").find(s[i]) != s.npos; };
+  const auto is_align = [&](size_t i) {
+    return i < s.size() && std::string_view("<>=^").find(s[i]) != s.npos;
+  };
   if (!s.empty()) {
     const size_t n = char_bytes(s, 0);
     if (is_align(n)) {
@@ -310,9 +333,12 @@ class Brace {
     std::string_view rest = field.substr(name_end);
     if (rest.starts_with('!')) {
       if (rest.size() < 2) fault("end of string while looking for conversion specifier");
-      if (rest[1] == 'r' || rest[1] == 'a') v = repr_text(v, ev_.budget());
-      else if (rest[1] == 's') v = to_text(v, ev_.budget());
-      else fault("Unknown conversion specifier {}", rest[1]);
+      if (rest[1] == 'r' || rest[1] == 'a')
+        v = repr_text(v, ev_.budget());
+      else if (rest[1] == 's')
+        v = to_text(v, ev_.budget());
+      else
+        fault("Unknown conversion specifier {}", rest[1]);
       rest.remove_prefix(2);
     }
     if (!rest.empty() && rest[0] != ':') fault("expected ':' after conversion specifier");
@@ -338,8 +364,10 @@ class Brace {
         const std::string_view key = name.substr(1, stop - 1);
         int64_t index = 0;
         const auto r = std::from_chars(key.data(), key.data() + key.size(), index);
-        const bool number = !key.empty() && key[0] != '-' && r.ec == std::errc() && r.ptr == key.data() + key.size();
-        v = get_item(ev_, v, number ? Value(index) : Value(make_text(std::string(key), &ev_.budget())));
+        const bool number = !key.empty() && key[0] != '-' && r.ec == std::errc() &&
+                            r.ptr == key.data() + key.size();
+        v = get_item(ev_, v,
+                     number ? Value(index) : Value(make_text(std::string(key), &ev_.budget())));
         name.remove_prefix(stop + 1);
       }
       if (v.is_undefined()) undefined_fault(v);
@@ -384,9 +412,12 @@ Value brace_format(Evaluator& ev, const Text& format, CallArgs& args) {
 void format_value(Evaluator& ev, TextBuilder& out, const Value& v, std::string_view spec_text) {
   if (spec_text.empty()) return write_str(out, v);
   Spec spec = parse_spec(spec_text);
-  const auto one_of = [&](std::string_view types) { return spec.type != '\0' && types.find(spec.type) != types.npos; };
+  const auto one_of = [&](std::string_view types) {
+    return spec.type != '\0' && types.find(spec.type) != types.npos;
+  };
   if (v.is_string()) {
-    if (spec.type != '\0' && spec.type != 's') fault("Unknown format code '{}' for object of type 'str'", spec.type);
+    if (spec.type != '\0' && spec.type != 's')
+      fault("Unknown format code '{}' for object of type 'str'", spec.type);
     if (spec.align == '=' || spec.sign != '-') fault("the format is not allowed for a string");
     if (spec.zero && spec.align == '\0') spec.fill = "0";
     return add_text(out, spec, v.text());

@@ -26,8 +26,11 @@ const Function* find_in(const Index& index, std::string_view name) {
 
 class FunctionObject : public Object {
  public:
-  FunctionObject(const Function& f, std::optional<Value> subject) : f_(f), subject_(std::move(subject)) {}
-  std::string type_name() const override { return subject_ ? "builtin_function_or_method" : "function"; }
+  FunctionObject(const Function& f, std::optional<Value> subject)
+      : f_(f), subject_(std::move(subject)) {}
+  std::string type_name() const override {
+    return subject_ ? "builtin_function_or_method" : "function";
+  }
   std::string repr() const override { return fmt::format("<function {}>", f_.name); }
   bool callable() const override { return true; }
   int depth() const override { return subject_ ? subject_->depth() + 1 : 0; }
@@ -49,9 +52,12 @@ struct Parameters {
     while (!text.empty()) {
       const size_t comma = std::min(text.find(','), text.size());
       const std::string_view name = text.substr(0, comma);
-      if (name == "*") rest = true;
-      else if (name == "**") named = true;
-      else names.push_back(name);
+      if (name == "*")
+        rest = true;
+      else if (name == "**")
+        named = true;
+      else
+        names.push_back(name);
       text.remove_prefix(std::min(comma + 1, text.size()));
     }
   }
@@ -62,7 +68,8 @@ struct Parameters {
 int64_t Args::integer(size_t i) const {
   const Value& v = *values[i];
   if (v.is_undefined()) undefined_fault(v);
-  if (!v.is_integral()) fault("{}: '{}' object cannot be interpreted as an integer", name, v.type_name());
+  if (!v.is_integral())
+    fault("{}: '{}' object cannot be interpreted as an integer", name, v.type_name());
   constexpr Int kMost = Int{1} << 62;
   return static_cast<int64_t>(std::clamp(v.integer(), -kMost, kMost));
 }
@@ -75,8 +82,9 @@ const Text& Args::text(size_t i) const {
 }
 
 const Function* find_filter(std::string_view name) {
-  static const Index kIndex = make_index({text_filters(), sequence_filters(), order_filters(), select_filters(),
-                                          value_filters(), markup_filters(), layout_filters()});
+  static const Index kIndex =
+      make_index({text_filters(), sequence_filters(), order_filters(), select_filters(),
+                  value_filters(), markup_filters(), layout_filters()});
   return find_in(kIndex, name);
 }
 
@@ -91,27 +99,36 @@ const Function* find_global(std::string_view name) {
 }
 
 const Function* find_method(const Value& self, std::string_view name) {
-  static const Index kStrings = make_index({string_methods(), string_search_methods(), string_class_methods()});
+  static const Index kStrings =
+      make_index({string_methods(), string_search_methods(), string_class_methods()});
   static const Index kDicts = make_index({dict_methods()});
   static const Index kLists = make_index({list_methods()});
   static const Index kNumbers = make_index({number_methods()});
   switch (self.kind()) {
-    case Kind::string: return find_in(kStrings, name);
-    case Kind::dict: return find_in(kDicts, name);
-    case Kind::list: return find_in(kLists, name);
+    case Kind::string:
+      return find_in(kStrings, name);
+    case Kind::dict:
+      return find_in(kDicts, name);
+    case Kind::list:
+      return find_in(kLists, name);
     case Kind::tuple:
-    case Kind::range: return name == "copy" ? nullptr : find_in(kLists, name);
+    case Kind::range:
+      return name == "copy" ? nullptr : find_in(kLists, name);
     case Kind::integer:
-    case Kind::boolean: return name == "bit_length" ? find_in(kNumbers, name) : nullptr;
-    case Kind::real: return name == "is_integer" ? find_in(kNumbers, name) : nullptr;
-    default: return nullptr;
+    case Kind::boolean:
+      return name == "bit_length" ? find_in(kNumbers, name) : nullptr;
+    case Kind::real:
+      return name == "is_integer" ? find_in(kNumbers, name) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
 bool is_refused_method(const Value& self, std::string_view name) {
   constexpr std::array<std::string_view, 8> kList = {"append", "clear",  "reverse", "insert",
                                                      "sort",   "extend", "remove",  "pop"};
-  constexpr std::array<std::string_view, 5> kDict = {"clear", "pop", "popitem", "setdefault", "update"};
+  constexpr std::array<std::string_view, 5> kDict = {"clear", "pop", "popitem", "setdefault",
+                                                     "update"};
   if (self.is(Kind::list)) return std::find(kList.begin(), kList.end(), name) != kList.end();
   if (self.is(Kind::dict)) return std::find(kDict.begin(), kDict.end(), name) != kDict.end();
   return false;
@@ -125,9 +142,13 @@ Value call_function(Evaluator& ev, const Function& f, const Value* subject, Call
   size_t at = 0;
   if (subject != nullptr) bound.values[at++] = *subject;
   for (Value& v : args.positional) {
-    if (at < count) bound.values[at++] = std::move(v);
-    else if (parameters.rest) bound.rest.push_back(std::move(v));
-    else fault("{} takes at most {} argument(s), {} were given", f.name, count, args.positional.size());
+    if (at < count)
+      bound.values[at++] = std::move(v);
+    else if (parameters.rest)
+      bound.rest.push_back(std::move(v));
+    else
+      fault("{} takes at most {} argument(s), {} were given", f.name, count,
+            args.positional.size());
   }
   for (auto& [name, value] : args.named) {
     const auto it = std::find(parameters.names.begin(), parameters.names.end(), name);

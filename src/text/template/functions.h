@@ -30,14 +30,15 @@ struct Args {
   const Value& operator[](size_t i) const { return *values[i]; }
   /// Absent or none.
   bool absent(size_t i) const { return !has(i) || values[i]->is_none(); }
-  int64_t integer(size_t i) const;                     ///< fails when it is no integer
+  int64_t integer(size_t i) const;  ///< fails when it is no integer
   int64_t integer_or(size_t i, int64_t fallback) const { return absent(i) ? fallback : integer(i); }
   bool flag(size_t i, bool fallback) const { return has(i) ? values[i]->truth() : fallback; }
-  const Text& text(size_t i) const;                    ///< fails when it is no string
+  const Text& text(size_t i) const;  ///< fails when it is no string
 };
 
-/// `parameters`: names with commas between them, of which the first `required` must be given; "*" takes more
-/// positional arguments, "**" more keyword arguments. Parameter 0 of filters, tests and methods is the subject.
+/// `parameters`: names with commas between them, of which the first `required` must be given; "*"
+/// takes more positional arguments, "**" more keyword arguments. Parameter 0 of filters, tests and
+/// methods is the subject.
 struct Function {
   std::string_view name;
   std::string_view parameters;
@@ -51,7 +52,8 @@ const Function* find_filter(std::string_view name);
 const Function* find_test(std::string_view name);
 const Function* find_global(std::string_view name);
 FunctionTable global_table();
-/// A method of strings, lists, tuples or mappings (the closed list); null when the type has none of that name.
+/// A method of strings, lists, tuples or mappings (the closed list); null when the type has none of
+/// that name.
 const Function* find_method(const Value& self, std::string_view name);
 /// True for a method that the reference has and its sandbox refuses, such as list.append.
 bool is_refused_method(const Value& self, std::string_view name);

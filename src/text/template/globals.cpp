@@ -14,7 +14,8 @@ namespace {
 Value range_function(Args& a) {
   const auto part = [&](size_t i) {
     if (a[i].is_undefined()) undefined_fault(a[i]);
-    if (!a[i].is_integral()) fault("'{}' object cannot be interpreted as an integer", a[i].type_name());
+    if (!a[i].is_integral())
+      fault("'{}' object cannot be interpreted as an integer", a[i].type_name());
     constexpr Int kMost = Int{1} << 100;  // keeps the differences in range
     return std::clamp(a[i].integer(), -kMost, kMost);
   };
@@ -27,7 +28,8 @@ Value range_function(Args& a) {
   const Int stride = r.step > 0 ? r.step : -r.step;
   const Int size = distance <= 0 ? 0 : (distance - 1) / stride + 1;
   if (size > a.budget.limits().range)
-    limit_fault("range of {} elements is too big, at most {} are possible", int_text(size), a.budget.limits().range);
+    limit_fault("range of {} elements is too big, at most {} are possible", int_text(size),
+                a.budget.limits().range);
   r.size = static_cast<int64_t>(size);
   return std::make_shared<const Range>(r);
 }
@@ -89,11 +91,14 @@ Value strftime_now(Args& a) {
     }
     size_t end = i + 1;
     constexpr std::string_view kFlags = "-_0^#";
-    while (end + 1 < s.size() && end < i + 3 && kFlags.find(s[end]) != std::string_view::npos) ++end;
+    while (end + 1 < s.size() && end < i + 3 && kFlags.find(s[end]) != std::string_view::npos)
+      ++end;
     ++end;
     const char kind = s[end - 1];
-    if (kind == 'f') out.add("000000");
-    else if (kind == '%') out.add('%');
+    if (kind == 'f')
+      out.add("000000");
+    else if (kind == '%')
+      out.add('%');
     else if (kind != 'z' && kind != 'Z') {
       const std::string directive(s.substr(i, end - i));
       std::array<char, 256> buffer{};

@@ -27,8 +27,8 @@ std::vector<Chunk> chunks(const Text& line, bool hyphens) {
       c.end += n;
       ++c.length;
       // A break after a hyphen between letters.
-      if (hyphens && hyphen && c.length > 2 && c.end + 1 < s.size() && is_alpha(code_point(s, c.end)) &&
-          is_alpha(code_point(s, c.end - 2)))
+      if (hyphens && hyphen && c.length > 2 && c.end + 1 < s.size() &&
+          is_alpha(code_point(s, c.end)) && is_alpha(code_point(s, c.end - 2)))
         break;
     }
     out.push_back(c);
@@ -89,7 +89,8 @@ class Wrapper {
   }
 
   static void trim(const Text& text, std::vector<std::pair<size_t, size_t>>& pending) {
-    while (!pending.empty() && is_space(code_point(text.bytes, pending.back().first))) pending.pop_back();
+    while (!pending.empty() && is_space(code_point(text.bytes, pending.back().first)))
+      pending.pop_back();
   }
 
   TextBuilder& out_;
@@ -111,7 +112,8 @@ Value wordwrap_filter(Args& a) {
   for (const TextPtr& line : split_lines(*text, false, a.budget)) {
     if (!first) out.add(*newline);
     first = false;
-    Wrapper(out, static_cast<size_t>(width), *newline, a.flag(2, true)).line(*line, a.flag(4, true));
+    Wrapper(out, static_cast<size_t>(width), *newline, a.flag(2, true))
+        .line(*line, a.flag(4, true));
   }
   return out.finish();
 }
@@ -127,8 +129,10 @@ void pretty(TextBuilder& out, const Value& v, size_t indent, size_t after, int d
   const bool dict = v.is(Kind::dict);
   out.add(dict ? '{' : v.is(Kind::list) ? '[' : '(');
   std::vector<std::pair<Value, Value>> entries;
-  if (dict) entries = v.dict()->entries;
-  else for (const Value& item : v.items()) entries.emplace_back(Value(), item);
+  if (dict)
+    entries = v.dict()->entries;
+  else
+    for (const Value& item : v.items()) entries.emplace_back(Value(), item);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i > 0) {
       out.add(",\n");
@@ -155,14 +159,16 @@ Value sorted_mappings(const Value& v, Budget& budget) {
   if (v.is_sequence()) {
     Items items;
     for (const Value& item : v.items()) items.push_back(sorted_mappings(item, budget));
-    return v.is(Kind::list) ? Value::list(std::move(items), &budget) : Value::tuple(std::move(items), &budget);
+    return v.is(Kind::list) ? Value::list(std::move(items), &budget)
+                            : Value::tuple(std::move(items), &budget);
   }
   if (!v.is(Kind::dict)) return v;
   auto entries = v.dict()->entries;
   const auto is_text = [](const auto& e) { return e.first.is_string(); };
   if (std::all_of(entries.begin(), entries.end(), is_text))
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const auto& x, const auto& y) { return compare(x.first, y.first, "<") < 0; });
+    std::stable_sort(entries.begin(), entries.end(), [](const auto& x, const auto& y) {
+      return compare(x.first, y.first, "<") < 0;
+    });
   DictBuilder out(&budget);
   for (auto& [key, value] : entries) out.set(std::move(key), sorted_mappings(value, budget));
   return out.finish();

@@ -30,7 +30,8 @@ bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
-  Lexer(std::string_view source, const std::string& name) : source_(normalize(source)), name_(name) {}
+  Lexer(std::string_view source, const std::string& name)
+      : source_(normalize(source)), name_(name) {}
 
   std::vector<Token> run() {
     while (pos_ < source_.size()) root();
@@ -39,9 +40,13 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void error(const std::string& message) const { syntax_error(name_, place_, message); }
+  [[noreturn]] void error(const std::string& message) const {
+    syntax_error(name_, place_, message);
+  }
 
-  bool at(std::string_view s, size_t pos) const { return std::string_view(source_).substr(pos, s.size()) == s; }
+  bool at(std::string_view s, size_t pos) const {
+    return std::string_view(source_).substr(pos, s.size()) == s;
+  }
   bool at(std::string_view s) const { return at(s, pos_); }
 
   void advance_to(size_t pos) {
@@ -55,10 +60,13 @@ class Lexer {
     }
   }
 
-  void push(TokenType type, std::string text) { tokens_.push_back({type, std::move(text), place_}); }
+  void push(TokenType type, std::string text) {
+    tokens_.push_back({type, std::move(text), place_});
+  }
 
   size_t skip_space(size_t pos) const {
-    while (pos < source_.size() && is_space(code_point(source_, pos))) pos += char_bytes(source_, pos);
+    while (pos < source_.size() && is_space(code_point(source_, pos)))
+      pos += char_bytes(source_, pos);
     return pos;
   }
 
@@ -69,7 +77,8 @@ class Lexer {
       text = text.substr(0, stripped_size(text));
     } else if (sign != '+' && !variable) {
       const size_t line = text.rfind('\n') == std::string_view::npos ? 0 : text.rfind('\n') + 1;
-      if ((line > 0 || line_starting_) && stripped_size(text.substr(line)) == 0) text = text.substr(0, line);
+      if ((line > 0 || line_starting_) && stripped_size(text.substr(line)) == 0)
+        text = text.substr(0, line);
     }
     if (!text.empty()) push(TokenType::data, std::string(text));
     advance_to(end);
@@ -86,7 +95,8 @@ class Lexer {
   }
 
   char sign_at(size_t pos) const {
-    return pos < source_.size() && (source_[pos] == '-' || source_[pos] == '+') ? source_[pos] : '\0';
+    return pos < source_.size() && (source_[pos] == '-' || source_[pos] == '+') ? source_[pos]
+                                                                                : '\0';
   }
 
   void root() {
@@ -124,7 +134,8 @@ class Lexer {
     const Place opened = place_;
     line_starting_ = source_[begin - 1] == '\n';
     advance_to(begin);
-    for (size_t p = source_.find("{%", begin); p != std::string::npos; p = source_.find("{%", p + 1)) {
+    for (size_t p = source_.find("{%", begin); p != std::string::npos;
+         p = source_.find("{%", p + 1)) {
       const char sign = sign_at(p + 2);
       size_t q = skip_space(p + 2 + (sign != 0));
       if (!at("endraw", q)) continue;
@@ -137,7 +148,8 @@ class Lexer {
     syntax_error(name_, opened, "missing end of raw directive");
   }
 
-  // The end of a closing delimiter at `p`, with what its sign and trim_blocks remove after it; 0 when there is none.
+  // The end of a closing delimiter at `p`, with what its sign and trim_blocks remove after it; 0
+  // when there is none.
   size_t tag_end(size_t p, std::string_view delimiter, bool plus) const {
     if (plus && at("+", p) && at(delimiter, p + 1)) return p + 3;
     if (at("-", p) && at(delimiter, p + 1)) return skip_space(p + 3);
@@ -229,7 +241,8 @@ class Lexer {
 
   size_t integer_end() const {
     if (source_[pos_] != '0') return digits(pos_, is_digit_char);
-    const char base = pos_ + 1 < source_.size() ? static_cast<char>(source_[pos_ + 1] | 0x20) : '\0';
+    const char base =
+        pos_ + 1 < source_.size() ? static_cast<char>(source_[pos_ + 1] | 0x20) : '\0';
     const auto accept = [base](char c) {
       if (base == 'b') return c == '0' || c == '1';
       if (base == 'o') return c >= '0' && c <= '7';
@@ -314,12 +327,14 @@ class Lexer {
   }
 
   void op(std::string& open) {
-    constexpr std::array<std::string_view, 25> kOperators = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
-                                                             "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
-                                                             ">",  "<",  "=",  ".",  ":",  "|",  ","};
-    const auto found = std::find_if(kOperators.begin(), kOperators.end(), [&](auto s) { return at(s); });
+    constexpr std::array<std::string_view, 25> kOperators = {
+        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
+        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ","};
+    const auto found =
+        std::find_if(kOperators.begin(), kOperators.end(), [&](auto s) { return at(s); });
     if (found == kOperators.end()) {
-      if (source_[pos_] != ';') error("unexpected character '" + source_.substr(pos_, char_bytes(source_, pos_)) + "'");
+      if (source_[pos_] != ';')
+        error("unexpected character '" + source_.substr(pos_, char_bytes(source_, pos_)) + "'");
       push(TokenType::op, ";");
       return advance_to(pos_ + 1);
     }
@@ -328,7 +343,8 @@ class Lexer {
       open.push_back(c == '(' ? ')' : c == '[' ? ']' : '}');
     } else if (c == ')' || c == ']' || c == '}') {
       if (open.empty()) error(std::string("unexpected '") + c + "'");
-      if (open.back() != c) error(std::string("unexpected '") + c + "', expected '" + open.back() + "'");
+      if (open.back() != c)
+        error(std::string("unexpected '") + c + "', expected '" + open.back() + "'");
       open.pop_back();
     }
     push(TokenType::op, std::string(*found));
@@ -346,8 +362,8 @@ class Lexer {
 }  // namespace
 
 void syntax_error(const std::string& template_name, Place place, const std::string& message) {
-  throw TemplateError(TemplateFault::syntax,
-                      fmt::format("{}:{}:{}: {}", template_name, place.line, place.column, message));
+  throw TemplateError(TemplateFault::syntax, fmt::format("{}:{}:{}: {}", template_name, place.line,
+                                                         place.column, message));
 }
 
 std::vector<Token> tokenize(std::string_view source, const std::string& template_name) {

@@ -14,7 +14,17 @@ struct Place {
 };
 
 enum class TokenType {
-  data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, op, end
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  real,
+  op,
+  end
 };
 
 struct Token {
@@ -30,6 +40,7 @@ struct Token {
 std::vector<Token> tokenize(std::string_view source, const std::string& template_name);
 
 /// Throws TemplateError (syntax): "name:line:column: message".
-[[noreturn]] void syntax_error(const std::string& template_name, Place place, const std::string& message);
+[[noreturn]] void syntax_error(const std::string& template_name, Place place,
+                               const std::string& message);
 
 }  // namespace rlx::jinja

@@ -13,7 +13,8 @@ class LoopMethod : public Object {
   bool callable() const override { return true; }
   int depth() const override { return loop_->depth() + 1; }
   Value call(Evaluator& ev, CallArgs& args) override {
-    if (!args.named.empty()) fault("loop.{} takes no keyword arguments", cycle_ ? "cycle" : "changed");
+    if (!args.named.empty())
+      fault("loop.{} takes no keyword arguments", cycle_ ? "cycle" : "changed");
     for (const Value& v : args.positional) ev.budget().step(walk_steps(v));
     return cycle_ ? loop_->cycle(args.positional) : Value(loop_->changed(args.positional));
   }
@@ -71,7 +72,9 @@ int64_t Loop::length() {
   return *length_;
 }
 
-std::string Loop::repr() const { return fmt::format("<LoopContext {}/{}>", index0_ + 1, length_.value_or(0)); }
+std::string Loop::repr() const {
+  return fmt::format("<LoopContext {}/{}>", index0_ + 1, length_.value_or(0));
+}
 
 std::optional<Value> Loop::attribute(Evaluator&, std::string_view name) {
   if (name == "index") return Value(index0_ + 1);
@@ -83,11 +86,12 @@ std::optional<Value> Loop::attribute(Evaluator&, std::string_view name) {
   if (name == "revindex0") return Value(length() - index0_ - 1);
   if (name == "depth") return Value(depth_ + 1);
   if (name == "depth0") return Value(depth_);
-  if (name == "previtem") return previous_ ? *previous_ : Value::undefined("there is no previous item");
+  if (name == "previtem")
+    return previous_ ? *previous_ : Value::undefined("there is no previous item");
   if (name == "nextitem") return peek() ? *ahead_ : Value::undefined("there is no next item");
   if (name != "cycle" && name != "changed") return std::nullopt;
-  return Value(std::shared_ptr<Object>(
-      std::make_shared<LoopMethod>(std::static_pointer_cast<Loop>(shared_from_this()), name == "cycle")));
+  return Value(std::shared_ptr<Object>(std::make_shared<LoopMethod>(
+      std::static_pointer_cast<Loop>(shared_from_this()), name == "cycle")));
 }
 
 Value Loop::cycle(const Items& values) const {
@@ -108,7 +112,8 @@ bool Loop::changed(Items values) {
 Value Loop::call(Evaluator& ev, CallArgs& args) {
   if (!s_.recursive) fault("the loop must have the 'recursive' marker to be called");
   if (args.positional.size() != 1 || !args.named.empty()) fault("loop(...) takes one argument");
-  if (depth_ >= ev.budget().limits().depth) limit_fault("loops are nested deeper than {} levels", depth_);
+  if (depth_ >= ev.budget().limits().depth)
+    limit_fault("loops are nested deeper than {} levels", depth_);
   TextBuilder out(ev.budget());
   ev.run_loop(s_, args.positional[0], frame_, out, depth_ + 1);
   return out.finish();

@@ -34,7 +34,8 @@ Value striptags_filter(Args& a) {
   TextBuilder bare(a.budget);
   for (size_t i = 0; i < s.size();) {
     const bool comment = s.substr(i, 4) == "<!--";
-    const size_t end = s[i] == '<' ? find_bytes(a.budget, s, comment ? "-->" : ">", i) : std::string::npos;
+    const size_t end =
+        s[i] == '<' ? find_bytes(a.budget, s, comment ? "-->" : ">", i) : std::string::npos;
     if (end == std::string::npos) {
       const size_t n = char_bytes(s, i);
       bare.add(*text, i, i + n);
@@ -53,7 +54,8 @@ Value striptags_filter(Args& a) {
   }
   out = joined.finish();
   constexpr std::pair<std::string_view, std::string_view> kEntities[] = {
-      {"&lt;", "<"}, {"&gt;", ">"}, {"&#34;", "\""}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
+      {"&lt;", "<"},    {"&gt;", ">"},  {"&#34;", "\""},
+      {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
   for (const auto& [from, to] : kEntities)
     out = replace(*out, *make_text(std::string(from)), *make_text(std::string(to)), -1, a.budget);
   return out;
@@ -63,9 +65,13 @@ void add_quoted(TextBuilder& out, const Text& text, bool query) {
   for (size_t i = 0; i < text.bytes.size(); ++i) {
     const char c = text.bytes[i];
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query)) out.add(text, i, i + 1);
-    else if (c == ' ' && query) out.add_derived("+", text, i);
-    else out.add_derived(fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c))), text, i);
+    if (letter || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query))
+      out.add(text, i, i + 1);
+    else if (c == ' ' && query)
+      out.add_derived("+", text, i);
+    else
+      out.add_derived(fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c))),
+                      text, i);
   }
 }
 
@@ -108,8 +114,10 @@ Value xmlattr_filter(Args& a) {
     add_escaped(out, *name);
     out.add("=\"");
     const TextPtr text = to_text(value, a.budget);
-    if (text->markup) out.add(*text);
-    else add_escaped(out, *text);
+    if (text->markup)
+      out.add(*text);
+    else
+      add_escaped(out, *text);
     out.add('"');
   }
   return out.finish();
@@ -119,7 +127,8 @@ constexpr Function kFilters[] = {
     {"safe", "value", 1, safe_filter},
     {"escape", "value", 1, escape_filter},
     {"e", "value", 1, escape_filter},
-    {"forceescape", "value", 1, [](Args& a) { return Value(escaped(*to_text(a[0], a.budget), a.budget)); }},
+    {"forceescape", "value", 1,
+     [](Args& a) { return Value(escaped(*to_text(a[0], a.budget), a.budget)); }},
     {"striptags", "value", 1, striptags_filter},
     {"urlencode", "value", 1, urlencode_filter},
     {"xmlattr", "value,autospace", 1, xmlattr_filter},

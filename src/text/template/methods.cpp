@@ -79,7 +79,9 @@ Value bit_length(Args& a) {
 constexpr Function kNumberMethods[] = {
     {"bit_length", "self", 1, bit_length},
     {"is_integer", "self", 1,
-     [](Args& a) { return Value(std::isfinite(a[0].real()) && std::floor(a[0].real()) == a[0].real()); }},
+     [](Args& a) {
+       return Value(std::isfinite(a[0].real()) && std::floor(a[0].real()) == a[0].real());
+     }},
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace {
 
 std::string_view trim(std::string_view s) {
   while (!s.empty() && is_space(code_point(s, 0))) s.remove_prefix(char_bytes(s, 0));
-  while (!s.empty() && static_cast<unsigned char>(s.back()) < 0x80 && is_space(static_cast<char32_t>(s.back())))
+  while (!s.empty() && static_cast<unsigned char>(s.back()) < 0x80 &&
+         is_space(static_cast<char32_t>(s.back())))
     s.remove_suffix(1);
   return s;
 }
@@ -41,7 +42,8 @@ std::optional<Int> parse_int(std::string_view s, int base) {
   };
   if (!prefix('x', 16) && !prefix('o', 8) && !prefix('b', 2) && base == 0) {
     base = 10;
-    if (s.size() > 1 && s[0] == '0' && s.find_first_not_of("0_") != std::string_view::npos) return std::nullopt;
+    if (s.size() > 1 && s[0] == '0' && s.find_first_not_of("0_") != std::string_view::npos)
+      return std::nullopt;
   }
   Int value = 0;
   bool digit_before = false;
@@ -54,7 +56,8 @@ std::optional<Int> parse_int(std::string_view s, int base) {
     }
     const int digit = digit_value(c);
     if (digit >= base) return std::nullopt;
-    if (__builtin_mul_overflow(value, Int{base}, &value) || __builtin_add_overflow(value, Int{digit}, &value))
+    if (__builtin_mul_overflow(value, Int{base}, &value) ||
+        __builtin_add_overflow(value, Int{digit}, &value))
       limit_fault("the integer in a string does not fit in 128 bits");
     digit_before = true;
   }
@@ -75,9 +78,11 @@ std::optional<double> parse_float(std::string_view s) {
   }
   std::string_view body = text;
   if (body.starts_with('-') || body.starts_with('+')) body.remove_prefix(1);
-  if (body == "inf" || body == "infinity" || body == "nan") return std::strtod(text.c_str(), nullptr);
+  if (body == "inf" || body == "infinity" || body == "nan")
+    return std::strtod(text.c_str(), nullptr);
   // What strtod takes beyond Python: hexadecimal numbers and names.
-  if (body.empty() || body.find_first_not_of("0123456789.e+-") != std::string_view::npos) return std::nullopt;
+  if (body.empty() || body.find_first_not_of("0123456789.e+-") != std::string_view::npos)
+    return std::nullopt;
   if (body[0] != '.' && (body[0] < '0' || body[0] > '9')) return std::nullopt;
   char* end = nullptr;
   const double d = std::strtod(text.c_str(), &end);
@@ -99,7 +104,8 @@ std::string digits_of(Int v, int base) {
 double round_float(double v, int64_t digits) {
   if (!std::isfinite(v) || digits > 323) return v;
   if (digits < -308) return std::copysign(0.0, v);
-  if (digits >= 0) return std::strtod(float_notation(v, 'f', static_cast<int>(digits), false).c_str(), nullptr);
+  if (digits >= 0)
+    return std::strtod(float_notation(v, 'f', static_cast<int>(digits), false).c_str(), nullptr);
   const double scale = std::pow(10.0, static_cast<double>(-digits));
   return std::nearbyint(v / scale) * scale;
 }

@@ -17,7 +17,8 @@ std::optional<double> parse_float(std::string_view s);
 std::string digits_of(Int v, int base);
 /// round(v, digits), ties to even on the exact value.
 double round_float(double v, int64_t digits);
-/// A float in C's notation %.<precision><type> with type one of e E f F g G, with '#' if `alternate`.
+/// A float in C's notation %.<precision><type> with type one of e E f F g G, with '#' if
+/// `alternate`.
 std::string float_notation(double v, char type, int precision, bool alternate);
 
 }  // namespace rlx::jinja

@@ -12,7 +12,7 @@ namespace rlx::jinja {
 namespace {
 
 std::string_view symbol(Op op) {
-  constexpr std::string_view kSymbols[] = {"+",  "-",  "*", "/",  "//", "%",  "** or pow()", "==",
+  constexpr std::string_view kSymbols[] = {"+",  "-", "*",  "/", "//", "%",  "** or pow()", "==",
                                            "!=", "<", "<=", ">", ">=", "in", "not in"};
   return kSymbols[static_cast<size_t>(op)];
 }
@@ -20,8 +20,8 @@ std::string_view symbol(Op op) {
 [[noreturn]] void operand_fault(Op op, const Value& a, const Value& b) {
   if (a.is_undefined()) undefined_fault(a);
   if (b.is_undefined()) undefined_fault(b);
-  std::string message = fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", symbol(op), a.type_name(),
-                                    b.type_name());
+  std::string message = fmt::format("unsupported operand type(s) for {}: '{}' and '{}'", symbol(op),
+                                    a.type_name(), b.type_name());
   const bool concat = op == Op::add && (a.is_string() || b.is_string());
   if (op == Op::add && a.is_string())
     message = fmt::format("can only concatenate str (not \"{}\") to str", b.type_name());
@@ -69,7 +69,8 @@ Value power(const Value& a, const Value& b) {
   const double x = a.real(), y = b.real();
   if (x == 0 && y < 0) fault("0.0 cannot be raised to a negative power");
   const double r = std::pow(x, y);
-  if (std::isnan(r) && !std::isnan(x) && !std::isnan(y)) fault("the result of ** is not a real number");
+  if (std::isnan(r) && !std::isnan(x) && !std::isnan(y))
+    fault("the result of ** is not a real number");
   if (std::isinf(r) && std::isfinite(x) && std::isfinite(y)) fault("the result of ** is too large");
   return r;
 }
@@ -77,11 +78,13 @@ Value power(const Value& a, const Value& b) {
 Value integer_arithmetic(Op op, Int a, Int b) {
   Int r = 0;
   switch (op) {
-    case Op::add: return Value(checked_int_add(a, b));
+    case Op::add:
+      return Value(checked_int_add(a, b));
     case Op::sub:
       if (__builtin_sub_overflow(a, b, &r)) overflow();
       return Value(r);
-    case Op::mul: return Value(checked_int_mul(a, b));
+    case Op::mul:
+      return Value(checked_int_mul(a, b));
     case Op::div:
       if (b == 0) fault("division by zero");
       return static_cast<double>(a) / static_cast<double>(b);
@@ -97,14 +100,19 @@ Value integer_arithmetic(Op op, Int a, Int b) {
 
 Value float_arithmetic(Op op, double a, double b) {
   switch (op) {
-    case Op::add: return a + b;
-    case Op::sub: return a - b;
-    case Op::mul: return a * b;
+    case Op::add:
+      return a + b;
+    case Op::sub:
+      return a - b;
+    case Op::mul:
+      return a * b;
     case Op::div:
       if (b == 0) fault("float division by zero");
       return a / b;
-    case Op::floor_div: return float_floor_div(a, b);
-    default: return float_mod(a, b);
+    case Op::floor_div:
+      return float_floor_div(a, b);
+    default:
+      return float_mod(a, b);
   }
 }
 
@@ -126,14 +134,16 @@ Value repeat(Evaluator& ev, const Value& v, Int count) {
   Items items;
   items.reserve(n * size);
   for (size_t i = 0; i < n; ++i) items.insert(items.end(), v.items().begin(), v.items().end());
-  return v.is(Kind::list) ? Value::list(std::move(items), &budget) : Value::tuple(std::move(items), &budget);
+  return v.is(Kind::list) ? Value::list(std::move(items), &budget)
+                          : Value::tuple(std::move(items), &budget);
 }
 
 Value join_items(Evaluator& ev, const Value& a, const Value& b) {
   ev.budget().step(static_cast<int64_t>((a.items().size() + b.items().size()) / 16));
   Items items = a.items();
   items.insert(items.end(), b.items().begin(), b.items().end());
-  return a.is(Kind::list) ? Value::list(std::move(items), &ev.budget()) : Value::tuple(std::move(items), &ev.budget());
+  return a.is(Kind::list) ? Value::list(std::move(items), &ev.budget())
+                          : Value::tuple(std::move(items), &ev.budget());
 }
 
 // Text that counts as markup escapes the other side.
@@ -141,18 +151,24 @@ Value join_texts(Evaluator& ev, const Text& a, const Text& b) {
   TextBuilder out(ev.budget());
   const bool markup = a.markup || b.markup;
   for (const Text* t : {&a, &b}) {
-    if (markup && !t->markup) add_escaped(out, *t);
-    else out.add(*t);
+    if (markup && !t->markup)
+      add_escaped(out, *t);
+    else
+      out.add(*t);
   }
   return out.finish(markup);
 }
 
 bool ordered(Op op, int c) {
   switch (op) {
-    case Op::lt: return c < 0;
-    case Op::le: return c <= 0;
-    case Op::gt: return c > 0;
-    default: return c >= 0;
+    case Op::lt:
+      return c < 0;
+    case Op::le:
+      return c <= 0;
+    case Op::gt:
+      return c > 0;
+    default:
+      return c >= 0;
   }
 }
 
@@ -209,12 +225,17 @@ Value negate(const Value& v) {
 bool holds(Evaluator& ev, Op op, const Value& a, const Value& b) {
   charge_compare(ev.budget(), a, b);
   switch (op) {
-    case Op::eq: return equal(a, b);
-    case Op::ne: return !equal(a, b);
-    case Op::in: return contains(ev, b, a);
-    case Op::not_in: return !contains(ev, b, a);
+    case Op::eq:
+      return equal(a, b);
+    case Op::ne:
+      return !equal(a, b);
+    case Op::in:
+      return contains(ev, b, a);
+    case Op::not_in:
+      return !contains(ev, b, a);
     default:
-      if (a.is_number() && b.is_number() && (std::isnan(a.real()) || std::isnan(b.real()))) return false;
+      if (a.is_number() && b.is_number() && (std::isnan(a.real()) || std::isnan(b.real())))
+        return false;
       return ordered(op, compare(a, b, symbol(op)));
   }
 }
@@ -224,11 +245,13 @@ bool contains(Evaluator& ev, const Value& container, const Value& item) {
     case Kind::string:
       if (!item.is_string())
         fault("'in <string>' requires string as left operand, not {}", item.type_name());
-      return find_bytes(ev.budget(), container.text().bytes, item.text().bytes, 0) != std::string::npos;
+      return find_bytes(ev.budget(), container.text().bytes, item.text().bytes, 0) !=
+             std::string::npos;
     case Kind::dict:
       charge_hash(ev.budget(), item);
       return container.dict()->find(item) != nullptr;
-    case Kind::undefined: return false;
+    case Kind::undefined:
+      return false;
     case Kind::view:
       if (container.view().part == DictView::Part::keys) {
         charge_hash(ev.budget(), item);
@@ -236,7 +259,8 @@ bool contains(Evaluator& ev, const Value& container, const Value& item) {
       }
       return any_equal(ev, container, item);
     default:
-      if (!is_iterable(container)) fault("argument of type '{}' is not iterable", container.type_name());
+      if (!is_iterable(container))
+        fault("argument of type '{}' is not iterable", container.type_name());
       return any_equal(ev, container, item);
   }
 }

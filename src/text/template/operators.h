@@ -20,7 +20,8 @@ bool contains(Evaluator& ev, const Value& container, const Value& item);
 Value get_attribute(Evaluator& ev, const Value& v, std::string_view name);
 Value get_item(Evaluator& ev, const Value& v, const Value& key);
 /// a[start:stop:step]; each may be none.
-Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& stop, const Value& step);
+Value get_slice(Evaluator& ev, const Value& v, const Value& start, const Value& stop,
+                const Value& step);
 
 /// Fails when the value cannot be iterated.
 std::shared_ptr<Generator> iterate(Evaluator& ev, const Value& v);

@@ -27,7 +27,8 @@ std::vector<Keyed> keyed(Args& a, const Items& items, const Value* attribute, bo
   if (attribute != nullptr && attribute->is_string()) {
     paths.clear();
     const TextPtr comma = make_text(",");
-    for (TextPtr& part : split(attribute->text(), comma.get(), -1, a.budget)) paths.emplace_back(std::move(part));
+    for (TextPtr& part : split(attribute->text(), comma.get(), -1, a.budget))
+      paths.emplace_back(std::move(part));
   } else if (attribute != nullptr) {
     paths[0] = *attribute;
   }
@@ -36,7 +37,8 @@ std::vector<Keyed> keyed(Args& a, const Items& items, const Value* attribute, bo
   for (const Value& v : items) {
     a.budget.step();
     Items keys;
-    for (const auto& path : paths) keys.push_back(sort_key(a, v, path ? &*path : nullptr, case_sensitive));
+    for (const auto& path : paths)
+      keys.push_back(sort_key(a, v, path ? &*path : nullptr, case_sensitive));
     out.push_back({Value::tuple(std::move(keys), &a.budget), v});
   }
   return out;
@@ -110,7 +112,8 @@ Value extreme_filter(Args& a) {
     }
     best = Keyed{std::move(key), std::move(*v)};
   }
-  return best ? std::move(best->value) : Value::undefined("No aggregated item, sequence was empty.");
+  return best ? std::move(best->value)
+              : Value::undefined("No aggregated item, sequence was empty.");
 }
 
 // groupby(attribute, default, case_sensitive): pairs (grouper, list), sorted by grouper.
@@ -133,8 +136,10 @@ Value groupby_filter(Args& a) {
       members.push_back(items[end].value);
     }
     // The grouper keeps the case of the first member.
-    const Value grouper = case_sensitive ? items[i].key : read_path(a.ev, items[i].value, a[1], fallback);
-    groups.push_back(Value::group({grouper, Value::list(std::move(members), &a.budget)}, &a.budget));
+    const Value grouper =
+        case_sensitive ? items[i].key : read_path(a.ev, items[i].value, a[1], fallback);
+    groups.push_back(
+        Value::group({grouper, Value::list(std::move(members), &a.budget)}, &a.budget));
     i = end;
   }
   return Value::list(std::move(groups), &a.budget);

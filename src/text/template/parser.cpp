@@ -6,25 +6,36 @@
 
 namespace rlx::jinja {
 
-Parser::Parser(std::vector<Token> tokens, Program& program) : tokens_(std::move(tokens)), program_(program) {
+Parser::Parser(std::vector<Token> tokens, Program& program)
+    : tokens_(std::move(tokens)), program_(program) {
   program_.slot_loop = slot("loop");
   program_.slot_caller = slot("caller");
   program_.slot_varargs = slot("varargs");
   program_.slot_kwargs = slot("kwargs");
 }
 
-void Parser::error(Place place, const std::string& message) const { syntax_error(program_.name, place, message); }
+void Parser::error(Place place, const std::string& message) const {
+  syntax_error(program_.name, place, message);
+}
 
 std::string Parser::describe() const {
   switch (now().type) {
-    case TokenType::data: return "text";
-    case TokenType::variable_begin: return "'{{'";
-    case TokenType::variable_end: return "'}}'";
-    case TokenType::block_begin: return "'{%'";
-    case TokenType::block_end: return "'%}'";
-    case TokenType::string: return "a string";
-    case TokenType::end: return "the end of the template";
-    default: return "'" + now().text + "'";
+    case TokenType::data:
+      return "text";
+    case TokenType::variable_begin:
+      return "'{{'";
+    case TokenType::variable_end:
+      return "'}}'";
+    case TokenType::block_begin:
+      return "'{%'";
+    case TokenType::block_end:
+      return "'%}'";
+    case TokenType::string:
+      return "a string";
+    case TokenType::end:
+      return "the end of the template";
+    default:
+      return "'" + now().text + "'";
   }
 }
 
@@ -83,7 +94,9 @@ Block Parser::statements(const Ends& ends) {
       out.push_back(std::move(s));
     } else {
       expect(TokenType::block_begin, "'{%'");
-      if (now().type == TokenType::name && std::find(ends.begin(), ends.end(), now().text) != ends.end()) return out;
+      if (now().type == TokenType::name &&
+          std::find(ends.begin(), ends.end(), now().text) != ends.end())
+        return out;
       if (now().is_name("print")) {
         print_statement(out);
       } else if (StmtPtr s = statement()) {
@@ -104,7 +117,8 @@ Block Parser::body(const Ends& ends) {
   if (now().type == TokenType::end) {
     std::string wanted;
     for (const auto e : ends) wanted += (wanted.empty() ? "'" : " or '") + std::string(e) + "'";
-    error(place, "unexpected end of the template, expected " + wanted + " for the block that starts here");
+    error(place,
+          "unexpected end of the template, expected " + wanted + " for the block that starts here");
   }
   return out;
 }
@@ -122,7 +136,8 @@ StmtPtr Parser::statement() {
   if (tag == "generation" || tag == "block" || tag == "autoescape") return scope_statement();
   if (tag == "break") return loop_control(StmtKind::loop_break);
   if (tag == "continue") return loop_control(StmtKind::loop_continue);
-  if (tag == "include" || tag == "extends" || tag == "import" || tag == "from") return unsupported_statement();
+  if (tag == "include" || tag == "extends" || tag == "import" || tag == "from")
+    return unsupported_statement();
   error("unknown tag '" + tag + "'");
 }
 
@@ -229,8 +244,10 @@ void Parser::signature(Signature& out) {
     const Place place = now().place;
     const std::string name = expect_any_name();
     out.parameters.emplace_back(name, slot(name));
-    if (skip_op("=")) out.defaults.push_back(expression());
-    else if (!out.defaults.empty()) error(place, "a parameter without a default follows one with a default");
+    if (skip_op("="))
+      out.defaults.push_back(expression());
+    else if (!out.defaults.empty())
+      error(place, "a parameter without a default follows one with a default");
   }
   expect_op(")");
 }
@@ -313,7 +330,9 @@ StmtPtr Parser::scope_statement() {
   const int outer_loops = loops_;
   if (tag != "autoescape") loops_ = 0;
   const Soft soft(*this, false);
-  s->body = body({tag == "block" ? "endblock" : tag == "generation" ? "endgeneration" : "endautoescape"});
+  s->body = body({tag == "block"        ? "endblock"
+                  : tag == "generation" ? "endgeneration"
+                                        : "endautoescape"});
   loops_ = outer_loops;
   next();
   if (tag == "block") skip_name(block_name);

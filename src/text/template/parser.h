@@ -19,7 +19,9 @@ class Parser {
   // Tokens.
   const Token& now() const { return tokens_[pos_]; }
   const Token& ahead() const { return tokens_[pos_ + 1 < tokens_.size() ? pos_ + 1 : pos_]; }
-  void next() { if (pos_ + 1 < tokens_.size()) ++pos_; }
+  void next() {
+    if (pos_ + 1 < tokens_.size()) ++pos_;
+  }
   bool skip_op(std::string_view s);
   bool skip_name(std::string_view s);
   void expect_op(std::string_view s);
@@ -101,8 +103,8 @@ class Parser {
   int loops_ = 0;
   std::vector<Signature*> macros_;
 
-  // An unknown filter or test is an error at once, but one in an if branch or a conditional expression only when it
-  // runs (as in Jinja, where templates rely on it).
+  // An unknown filter or test is an error at once, but one in an if branch or a conditional
+  // expression only when it runs (as in Jinja, where templates rely on it).
   void check_known(bool known, std::string_view what, const std::string& name, Place place);
   class Soft;
   struct Unknown {

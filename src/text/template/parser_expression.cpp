@@ -50,7 +50,9 @@ void Parser::check_known(bool known, std::string_view what, const std::string& n
 }
 
 bool Parser::tuple_end(const char* end) const {
-  if (now().type == TokenType::variable_end || now().type == TokenType::block_end || now().is_op(")")) return true;
+  if (now().type == TokenType::variable_end || now().type == TokenType::block_end ||
+      now().is_op(")"))
+    return true;
   return end != nullptr && now().is_name(end);
 }
 
@@ -136,13 +138,20 @@ bool Parser::take_comparison(Op& op) {
   }
   if (now().type != TokenType::op) return false;
   const std::string& t = now().text;
-  if (t == "==") op = Op::eq;
-  else if (t == "!=") op = Op::ne;
-  else if (t == "<") op = Op::lt;
-  else if (t == "<=") op = Op::le;
-  else if (t == ">") op = Op::gt;
-  else if (t == ">=") op = Op::ge;
-  else return false;
+  if (t == "==")
+    op = Op::eq;
+  else if (t == "!=")
+    op = Op::ne;
+  else if (t == "<")
+    op = Op::lt;
+  else if (t == "<=")
+    op = Op::le;
+  else if (t == ">")
+    op = Op::gt;
+  else if (t == ">=")
+    op = Op::ge;
+  else
+    return false;
   next();
   return true;
 }
@@ -163,9 +172,13 @@ bool Parser::take_product(Op& op) {
 
 bool Parser::take_power(Op& op) { return skip_op("**") ? (op = Op::pow, true) : false; }
 
-ExprPtr Parser::comparison() { return chain(ExprKind::comparison, &Parser::sum, &Parser::take_comparison); }
+ExprPtr Parser::comparison() {
+  return chain(ExprKind::comparison, &Parser::sum, &Parser::take_comparison);
+}
 ExprPtr Parser::sum() { return chain(ExprKind::arithmetic, &Parser::concat, &Parser::take_sum); }
-ExprPtr Parser::product() { return chain(ExprKind::arithmetic, &Parser::power, &Parser::take_product); }
+ExprPtr Parser::product() {
+  return chain(ExprKind::arithmetic, &Parser::power, &Parser::take_product);
+}
 
 ExprPtr Parser::concat() {
   ExprPtr left = product();
@@ -192,9 +205,12 @@ ExprPtr Parser::unary(bool with_filter) {
   const Nesting nesting(*this);
   const Place place = now().place;
   ExprPtr e;
-  if (skip_op("-")) e = make(ExprKind::negate, place, unary(false));
-  else if (skip_op("+")) e = make(ExprKind::plus, place, unary(false));
-  else e = primary();
+  if (skip_op("-"))
+    e = make(ExprKind::negate, place, unary(false));
+  else if (skip_op("+"))
+    e = make(ExprKind::plus, place, unary(false));
+  else
+    e = primary();
   e = postfix(std::move(e));
   return with_filter ? filters(std::move(e)) : std::move(e);
 }
@@ -202,8 +218,10 @@ ExprPtr Parser::unary(bool with_filter) {
 ExprPtr Parser::name(const Token& token) {
   ExprPtr e = make(ExprKind::constant, token.place);
   const std::string& t = token.text;
-  if (t == "true" || t == "True") e->value = true;
-  else if (t == "false" || t == "False") e->value = false;
+  if (t == "true" || t == "True")
+    e->value = true;
+  else if (t == "false" || t == "False")
+    e->value = false;
   else if (t != "none" && t != "None") {
     e->kind = ExprKind::name;
     e->text = t;
@@ -243,9 +261,12 @@ ExprPtr Parser::number() {
 ExprPtr Parser::primary() {
   const Token& token = now();
   switch (token.type) {
-    case TokenType::name: next(); return name(token);
+    case TokenType::name:
+      next();
+      return name(token);
     case TokenType::integer:
-    case TokenType::real: return number();
+    case TokenType::real:
+      return number();
     case TokenType::string: {
       ExprPtr e = make(ExprKind::constant, token.place);
       std::string text;
@@ -253,7 +274,8 @@ ExprPtr Parser::primary() {
       e->value = Value(make_text(std::move(text)));
       return e;
     }
-    default: break;
+    default:
+      break;
   }
   if (skip_op("(")) {
     ExprPtr e = tuple_expression(true, nullptr, true);
@@ -293,9 +315,12 @@ ExprPtr Parser::dict() {
 
 ExprPtr Parser::postfix(ExprPtr e) {
   while (true) {
-    if (now().is_op(".") || now().is_op("[")) e = subscript(std::move(e));
-    else if (now().is_op("(")) e = call(std::move(e));
-    else return e;
+    if (now().is_op(".") || now().is_op("["))
+      e = subscript(std::move(e));
+    else if (now().is_op("("))
+      e = call(std::move(e));
+    else
+      return e;
   }
 }
 
@@ -336,8 +361,9 @@ ExprPtr Parser::test(ExprPtr e) {
   while (skip_op(".")) t->text += "." + expect_any_name();
   check_known(find_test(t->text) != nullptr, "test", t->text, place);
   const TokenType type = now().type;
-  const bool operand = type == TokenType::name || type == TokenType::string || type == TokenType::integer ||
-                       type == TokenType::real || now().is_op("[") || now().is_op("{");
+  const bool operand = type == TokenType::name || type == TokenType::string ||
+                       type == TokenType::integer || type == TokenType::real || now().is_op("[") ||
+                       now().is_op("{");
   if (now().is_op("(")) {
     t->arguments = arguments();
   } else if (operand && !now().is_name("else") && !now().is_name("or") && !now().is_name("and")) {
@@ -358,7 +384,8 @@ ExprPtr Parser::subscript(ExprPtr e) {
       adopt(*item, number());
       return item;
     }
-    if (now().type != TokenType::name) error("expected a name or a number after '.', found " + describe());
+    if (now().type != TokenType::name)
+      error("expected a name or a number after '.', found " + describe());
     ExprPtr attribute = make(ExprKind::attribute, place, std::move(e));
     attribute->text = now().text;
     next();

@@ -22,7 +22,8 @@ int depth_of(const Args& a) {
 }
 
 Applied applied(const Args& a, size_t from) {
-  if (a.rest.size() <= from || !a.rest[from].is_string()) fault("{} expects the name of a filter or test", a.name);
+  if (a.rest.size() <= from || !a.rest[from].is_string())
+    fault("{} expects the name of a filter or test", a.name);
   Applied out{a.rest[from].text().bytes, {}};
   out.args.positional.assign(a.rest.begin() + static_cast<std::ptrdiff_t>(from) + 1, a.rest.end());
   out.args.named = a.named;
@@ -30,14 +31,18 @@ Applied applied(const Args& a, size_t from) {
 }
 
 Value map_filter(Args& a) {
-  if (!a[0].truth()) return generate([]() -> std::optional<Value> { return std::nullopt; }, 1, a.budget);
+  if (!a[0].truth())
+    return generate([]() -> std::optional<Value> { return std::nullopt; }, 1, a.budget);
   std::optional<Value> attribute, fallback;
   Applied filter;
   if (a.rest.empty()) {
     for (auto& [name, value] : a.named) {
-      if (name == "attribute") attribute = value;
-      else if (name == "default") fallback = value;
-      else fault("Unexpected keyword argument '{}'", name);
+      if (name == "attribute")
+        attribute = value;
+      else if (name == "default")
+        fallback = value;
+      else
+        fault("Unexpected keyword argument '{}'", name);
     }
     if (!attribute) fault("map requires a filter argument");
   } else {
@@ -50,7 +55,9 @@ Value map_filter(Args& a) {
         ev->budget().step();
         const auto v = it->next();
         if (!v) return std::nullopt;
-        if (attribute) return read_path(*ev, *v, *attribute, fallback && !fallback->is_none() ? &*fallback : nullptr);
+        if (attribute)
+          return read_path(*ev, *v, *attribute,
+                           fallback && !fallback->is_none() ? &*fallback : nullptr);
         CallArgs args = filter.args;
         return ev->filter(filter.name, *v, args);
       },
@@ -60,7 +67,8 @@ Value map_filter(Args& a) {
 // keep: select; by_attribute: the first argument is an attribute to test.
 template <bool keep, bool by_attribute>
 Value select_filter(Args& a) {
-  if (!a[0].truth()) return generate([]() -> std::optional<Value> { return std::nullopt; }, 1, a.budget);
+  if (!a[0].truth())
+    return generate([]() -> std::optional<Value> { return std::nullopt; }, 1, a.budget);
   if (by_attribute && a.rest.empty()) fault("Missing parameter for attribute name");
   std::optional<Value> attribute;
   if (by_attribute) attribute = a.rest[0];

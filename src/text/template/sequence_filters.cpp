@@ -10,7 +10,8 @@ namespace {
 
 class FunctionGenerator : public Generator {
  public:
-  FunctionGenerator(std::function<std::optional<Value>()> next, int depth) : Generator(depth), next_(std::move(next)) {}
+  FunctionGenerator(std::function<std::optional<Value>()> next, int depth)
+      : Generator(depth), next_(std::move(next)) {}
   std::optional<Value> next() override { return next_(); }
 
  private:
@@ -40,10 +41,13 @@ Value list_filter(Args& a) { return Value::list(collect(a.ev, a[0]), &a.budget);
 Value items_filter(Args& a) {
   // Like all generators it fails when it is used, not when it is made.
   if (!a[0].is_undefined() && !a[0].is(Kind::dict))
-    return generate([]() -> std::optional<Value> { fault("Can only get item pairs from a mapping."); }, 1, a.budget);
-  const Value view = a[0].is_undefined()
-                         ? a[0]
-                         : Value(std::make_shared<const DictView>(DictView{a[0].dict(), DictView::Part::items}));
+    return generate(
+        []() -> std::optional<Value> { fault("Can only get item pairs from a mapping."); }, 1,
+        a.budget);
+  const Value view =
+      a[0].is_undefined()
+          ? a[0]
+          : Value(std::make_shared<const DictView>(DictView{a[0].dict(), DictView::Part::items}));
   const auto it = iterate(a.ev, view);
   return generate([it] { return it->next(); }, it->depth() + 1, a.budget);
 }
@@ -131,15 +135,18 @@ Value read_path(Evaluator& ev, const Value& v, const Value& path, const Value* f
     const Value item = get_item(ev, v, path);
     return item.is_undefined() && fallback != nullptr ? *fallback : item;
   }
-  if (!path.is_string()) fault("an attribute must be a string or an integer, not '{}'", path.type_name());
+  if (!path.is_string())
+    fault("an attribute must be a string or an integer, not '{}'", path.type_name());
   Value at = v;
   std::string_view rest = path.text().bytes;
   ev.budget().work(rest.size());
   while (true) {
     const size_t dot = std::min(rest.find('.'), rest.size());
     const std::string_view part = rest.substr(0, dot);
-    const bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == part.npos;
-    at = get_item(ev, at, number ? Value(std::stoi(std::string(part))) : Value(make_text(std::string(part))));
+    const bool number =
+        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == part.npos;
+    at = get_item(
+        ev, at, number ? Value(std::stoi(std::string(part))) : Value(make_text(std::string(part))));
     if (at.is_undefined() && fallback != nullptr) at = *fallback;
     if (dot == rest.size()) return at;
     rest.remove_prefix(dot + 1);

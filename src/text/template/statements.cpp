@@ -9,7 +9,8 @@
 namespace rlx::jinja {
 namespace {
 
-/// A macro, or the caller of a call block. The tree outlives the render, the scope is kept by the Evaluator.
+/// A macro, or the caller of a call block. The tree outlives the render, the scope is kept by the
+/// Evaluator.
 class Macro : public Object {
  public:
   Macro(const Signature& signature, const Block& body, Frame& parent)
@@ -17,7 +18,9 @@ class Macro : public Object {
   std::string type_name() const override { return "Macro"; }
   std::string repr() const override { return "<Macro '" + signature_.name + "'>"; }
   bool callable() const override { return true; }
-  Value call(Evaluator& ev, CallArgs& args) override { return ev.run_macro(signature_, body_, parent_, args); }
+  Value call(Evaluator& ev, CallArgs& args) override {
+    return ev.run_macro(signature_, body_, parent_, args);
+  }
   std::optional<Value> attribute(Evaluator& ev, std::string_view name) override {
     if (name == "name") return Value(make_text(signature_.name, &ev.budget()));
     if (name == "catch_kwargs") return Value(signature_.uses_kwargs);
@@ -122,9 +125,13 @@ Flow Evaluator::run_statement(const Stmt& s, Frame& frame, TextBuilder& out) {
       write_str(out, evaluate(*s.expr, frame));
       check_output(out);
       break;
-    case StmtKind::conditional: return run_conditional(s, frame, out);
-    case StmtKind::loop: return run_loop(s, evaluate(*s.expr, frame), frame, out, 0);
-    case StmtKind::set: assign(s.targets[0], evaluate(*s.expr, frame), frame); break;
+    case StmtKind::conditional:
+      return run_conditional(s, frame, out);
+    case StmtKind::loop:
+      return run_loop(s, evaluate(*s.expr, frame), frame, out, 0);
+    case StmtKind::set:
+      assign(s.targets[0], evaluate(*s.expr, frame), frame);
+      break;
     case StmtKind::set_block: {
       Value v;
       {
@@ -138,28 +145,37 @@ Flow Evaluator::run_statement(const Stmt& s, Frame& frame, TextBuilder& out) {
     case StmtKind::macro: {
       capture(frame);
       budget_.allocate(256);
-      set_name(frame, s.targets[0].slot, std::shared_ptr<Object>(std::make_shared<Macro>(*s.signature, s.body, frame)));
+      set_name(frame, s.targets[0].slot,
+               std::shared_ptr<Object>(std::make_shared<Macro>(*s.signature, s.body, frame)));
       break;
     }
-    case StmtKind::call_block: run_call_block(s, frame, out); break;
+    case StmtKind::call_block:
+      run_call_block(s, frame, out);
+      break;
     case StmtKind::filter_block: {
       Scope scope(*this, frame);
       const Value v = run_captured(s.body, scope.frame());
       const Value filtered = filter_expression(*s.expr, scope.frame(), &v);
-      if (!filtered.is_string()) fault("a filter block must give a string, not '{}'", filtered.type_name());
+      if (!filtered.is_string())
+        fault("a filter block must give a string, not '{}'", filtered.type_name());
       out.add(filtered.text());
       check_output(out);
       break;
     }
-    case StmtKind::with: run_with(s, frame, out); break;
+    case StmtKind::with:
+      run_with(s, frame, out);
+      break;
     case StmtKind::scope: {
       if (s.expr && evaluate(*s.expr, frame).truth()) fault("autoescape is not supported");
       Scope scope(*this, frame);
       return run_block(s.body, scope.frame(), out);
     }
-    case StmtKind::loop_break: return Flow::loop_break;
-    case StmtKind::loop_continue: return Flow::loop_continue;
-    case StmtKind::unsupported: fault("'{}' is not possible: a chat template stands alone", s.text->bytes);
+    case StmtKind::loop_break:
+      return Flow::loop_break;
+    case StmtKind::loop_continue:
+      return Flow::loop_continue;
+    case StmtKind::unsupported:
+      fault("'{}' is not possible: a chat template stands alone", s.text->bytes);
   }
   return Flow::normal;
 }
@@ -171,7 +187,8 @@ Flow Evaluator::run_conditional(const Stmt& s, Frame& frame, TextBuilder& out) {
   return run_block(s.otherwise, frame, out);
 }
 
-Flow Evaluator::run_loop(const Stmt& s, const Value& over, Frame& frame, TextBuilder& out, int depth) {
+Flow Evaluator::run_loop(const Stmt& s, const Value& over, Frame& frame, TextBuilder& out,
+                         int depth) {
   const Level level(*this);
   std::shared_ptr<Generator> elements = iterate(*this, over);
   // What the loop object may need after the loop has ended.
@@ -216,13 +233,15 @@ void Evaluator::run_call_block(const Stmt& s, Frame& frame, TextBuilder& out) {
   CallArgs args = arguments(s.expr->arguments.get(), frame);
   capture(frame);
   budget_.allocate(256);
-  args.named.emplace_back("caller", std::shared_ptr<Object>(std::make_shared<Macro>(*s.signature, s.body, frame)));
+  args.named.emplace_back(
+      "caller", std::shared_ptr<Object>(std::make_shared<Macro>(*s.signature, s.body, frame)));
   place_ = s.place;
   write_str(out, call(callee, args));
   check_output(out);
 }
 
-Value Evaluator::run_macro(const Signature& signature, const Block& body, Frame& parent, CallArgs& args) {
+Value Evaluator::run_macro(const Signature& signature, const Block& body, Frame& parent,
+                           CallArgs& args) {
   const Level level(*this);
   if (macro_depth_ >= budget_.limits().depth)
     limit_fault("macros call each other deeper than {} levels", budget_.limits().depth);
@@ -247,14 +266,19 @@ Value Evaluator::run_macro(const Signature& signature, const Block& body, Frame&
   for (size_t i = 0; i < count; ++i) {
     const auto& [name, slot] = signature.parameters[i];
     const size_t required = count - signature.defaults.size();
-    if (i < given) set_name(frame, slot, args.positional[i]);
-    else if (const Value* v = take(name)) set_name(frame, slot, *v);
-    else if (i >= required) set_name(frame, slot, evaluate(*signature.defaults[i - required], frame));
-    else set_name(frame, slot, Value::undefined(fmt::format("parameter '{}' was not provided", name)));
+    if (i < given)
+      set_name(frame, slot, args.positional[i]);
+    else if (const Value* v = take(name))
+      set_name(frame, slot, *v);
+    else if (i >= required)
+      set_name(frame, slot, evaluate(*signature.defaults[i - required], frame));
+    else
+      set_name(frame, slot, Value::undefined(fmt::format("parameter '{}' was not provided", name)));
   }
   if (signature.uses_caller) {
     const Value* caller = take("caller");
-    set_name(frame, program_.slot_caller, caller != nullptr ? *caller : Value::undefined("No caller defined"));
+    set_name(frame, program_.slot_caller,
+             caller != nullptr ? *caller : Value::undefined("No caller defined"));
   }
   DictBuilder rest(&budget_);
   for (size_t i = 0; i < args.named.size(); ++i) {
@@ -266,7 +290,8 @@ Value Evaluator::run_macro(const Signature& signature, const Block& body, Frame&
   if (signature.uses_kwargs) set_name(frame, program_.slot_kwargs, rest.finish());
   if (signature.uses_varargs)
     set_name(frame, program_.slot_varargs,
-             Value::tuple(Items(args.positional.begin() + static_cast<std::ptrdiff_t>(given), args.positional.end()),
+             Value::tuple(Items(args.positional.begin() + static_cast<std::ptrdiff_t>(given),
+                                args.positional.end()),
                           &budget_));
   return run_captured(body, frame);
 }

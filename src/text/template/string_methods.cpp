@@ -26,12 +26,17 @@ Value split_method(Args& a) {
 }
 
 Value rsplit_method(Args& a) {
-  return list_of(split_right(a.text(0), optional_text(a, 1), a.integer_or(2, -1), a.budget), a.budget);
+  return list_of(split_right(a.text(0), optional_text(a, 1), a.integer_or(2, -1), a.budget),
+                 a.budget);
 }
 
-Value splitlines_method(Args& a) { return list_of(split_lines(a.text(0), a.flag(1, false), a.budget), a.budget); }
+Value splitlines_method(Args& a) {
+  return list_of(split_lines(a.text(0), a.flag(1, false), a.budget), a.budget);
+}
 
-Value replace_method(Args& a) { return replace(a.text(0), a.text(1), a.text(2), a.integer_or(3, -1), a.budget); }
+Value replace_method(Args& a) {
+  return replace(a.text(0), a.text(1), a.text(2), a.integer_or(3, -1), a.budget);
+}
 
 Value join_method(Args& a) {
   TextBuilder out(a.budget);
@@ -53,7 +58,8 @@ template <bool right>
 Value partition_method(Args& a) {
   const Text& text = a.text(0);
   const Text& separator = a.text(1);
-  const auto parts = right ? split_right(text, &separator, 1, a.budget) : split(text, &separator, 1, a.budget);
+  const auto parts =
+      right ? split_right(text, &separator, 1, a.budget) : split(text, &separator, 1, a.budget);
   if (parts.size() == 2) return Value::tuple({parts[0], a[1], parts[1]}, &a.budget);
   const TextPtr empty = make_text("", &a.budget);
   if (right) return Value::tuple({empty, empty, a[0]}, &a.budget);
@@ -64,7 +70,8 @@ template <Sides text_side>
 Value pad_method(Args& a) {
   std::string fill = " ";
   if (a.has(2)) {
-    if (a.text(2).length != 1) fault("{}: the fill character must be exactly one character long", a.name);
+    if (a.text(2).length != 1)
+      fault("{}: the fill character must be exactly one character long", a.name);
     fill = a.text(2).bytes;
   }
   return pad(a.text(0), a.integer(1), fill, text_side, a.budget);

@@ -24,7 +24,8 @@ Window window(Args& a) {
   const int64_t stop = std::min(bound(a.integer_or(3, size)), size);
   if (start > stop) return {0, 0, false};
   if (!text.ascii()) a.budget.work(text.bytes.size(), 2);
-  return {byte_offset(text, static_cast<size_t>(start)), byte_offset(text, static_cast<size_t>(stop)), true};
+  return {byte_offset(text, static_cast<size_t>(start)),
+          byte_offset(text, static_cast<size_t>(stop)), true};
 }
 
 size_t find_in_window(Args& a, const Window& w, bool last) {
@@ -56,7 +57,9 @@ Value count_method(Args& a) {
   const std::string_view s = std::string_view(text.bytes).substr(w.begin, w.end - w.begin);
   if (part.bytes.empty()) return char_count(s) + 1;
   int64_t n = 0;
-  for (size_t at = 0; (at = find_bytes(a.budget, s, part.bytes, at)) != std::string::npos; at += part.bytes.size()) ++n;
+  for (size_t at = 0; (at = find_bytes(a.budget, s, part.bytes, at)) != std::string::npos;
+       at += part.bytes.size())
+    ++n;
   return n;
 }
 
@@ -64,7 +67,8 @@ template <bool prefix>
 Value affix_method(Args& a) {
   const Window w = window(a);
   const auto fits = [&](const Value& part) {
-    if (!part.is_string()) fault("{} first arg must be str or a tuple of str, not {}", a.name, part.type_name());
+    if (!part.is_string())
+      fault("{} first arg must be str or a tuple of str, not {}", a.name, part.type_name());
     const std::string_view s = std::string_view(a.text(0).bytes).substr(w.begin, w.end - w.begin);
     a.budget.work(part.text().bytes.size());
     return w.valid && (prefix ? s.starts_with(part.text().bytes) : s.ends_with(part.text().bytes));

@@ -26,7 +26,8 @@ struct Stripped {
 std::u32string sorted_chars(const Text* text) {
   std::u32string out;
   if (text == nullptr) return out;
-  for (size_t i = 0; i < text->bytes.size(); i += char_bytes(text->bytes, i)) out.push_back(code_point(text->bytes, i));
+  for (size_t i = 0; i < text->bytes.size(); i += char_bytes(text->bytes, i))
+    out.push_back(code_point(text->bytes, i));
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -69,7 +70,8 @@ TextPtr change_ascii(const Text& text, bool upper, Budget& budget) {
   return out.finish(text.markup);
 }
 
-void add_piece(std::vector<TextPtr>& out, const Text& text, size_t begin, size_t end, Budget& budget) {
+void add_piece(std::vector<TextPtr>& out, const Text& text, size_t begin, size_t end,
+               Budget& budget) {
   budget.step();
   out.push_back(slice_bytes(text, begin, end, budget));
 }
@@ -112,7 +114,8 @@ TextPtr strip(const Text& text, const Text* chars, Sides sides, Budget& budget) 
 }
 
 TextPtr change_case(const Text& text, Letters letters, Budget& budget) {
-  if (text.ascii() && (letters == Letters::upper || letters == Letters::lower || letters == Letters::fold))
+  if (text.ascii() &&
+      (letters == Letters::upper || letters == Letters::lower || letters == Letters::fold))
     return change_ascii(text, letters == Letters::upper, budget);
   TextBuilder out(budget);
   const std::string_view s = text.bytes;
@@ -121,13 +124,21 @@ TextPtr change_case(const Text& text, Letters letters, Budget& budget) {
     const char32_t c = code_point(s, i);
     std::u32string mapped;
     switch (letters) {
-      case Letters::upper: mapped = to_upper(c); break;
-      case Letters::lower: mapped = lower_at(s, i, c); break;
-      case Letters::fold: mapped = fold_case(c); break;
+      case Letters::upper:
+        mapped = to_upper(c);
+        break;
+      case Letters::lower:
+        mapped = lower_at(s, i, c);
+        break;
+      case Letters::fold:
+        mapped = fold_case(c);
+        break;
       case Letters::swap:
         mapped = is_upper(c) ? lower_at(s, i, c) : is_lower(c) ? to_upper(c) : std::u32string(1, c);
         break;
-      case Letters::capitalize: mapped = i == 0 ? to_title(c) : lower_at(s, i, c); break;
+      case Letters::capitalize:
+        mapped = i == 0 ? to_title(c) : lower_at(s, i, c);
+        break;
       case Letters::title:
         mapped = in_word ? lower_at(s, i, c) : to_title(c);
         in_word = is_cased(c);
@@ -212,7 +223,8 @@ std::vector<TextPtr> split(const Text& text, const Text* separator, int64_t most
   return out;
 }
 
-std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_t most, Budget& budget) {
+std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_t most,
+                                 Budget& budget) {
   std::vector<TextPtr> out;
   const std::string_view s = text.bytes;
   if (separator == nullptr) {
@@ -239,7 +251,8 @@ std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_
   return out;
 }
 
-TextPtr pad(const Text& text, int64_t width, std::string_view fill, Sides text_side, Budget& budget) {
+TextPtr pad(const Text& text, int64_t width, std::string_view fill, Sides text_side,
+            Budget& budget) {
   const int64_t missing = std::max<int64_t>(width - static_cast<int64_t>(text.length), 0);
   int64_t left = text_side == Sides::left ? 0 : missing;
   // Python's rule for an odd number of fill characters.

@@ -22,9 +22,11 @@ TextPtr replace(const Text& text, const Text& from, const Text& to, int64_t coun
 std::vector<TextPtr> split_lines(const Text& text, bool keep_ends, Budget& budget);
 /// str.split and str.rsplit; no separator: at white space. `most` negative: no bound.
 std::vector<TextPtr> split(const Text& text, const Text* separator, int64_t most, Budget& budget);
-std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_t most, Budget& budget);
+std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_t most,
+                                 Budget& budget);
 /// Puts `fill` around the text to reach `width` characters.
-TextPtr pad(const Text& text, int64_t width, std::string_view fill, Sides text_side, Budget& budget);
+TextPtr pad(const Text& text, int64_t width, std::string_view fill, Sides text_side,
+            Budget& budget);
 Value list_of(std::vector<TextPtr> parts, Budget& budget);
 
 }  // namespace rlx::jinja

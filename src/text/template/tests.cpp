@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "text/template/convert.h"
-#include "text/template/functions.h"
 #include "text/template/evaluator.h"
+#include "text/template/functions.h"
 #include "text/template/operators.h"
 #include "text/template/unicode.h"
 
@@ -27,18 +27,24 @@ bool is_sequence_like(const Value& v) {
     case Kind::list:
     case Kind::tuple:
     case Kind::dict:
-    case Kind::range: return true;
-    default: return false;
+    case Kind::range:
+      return true;
+    default:
+      return false;
   }
 }
 
 bool same(const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::list: return a.sequence() == b.sequence();
-    case Kind::dict: return a.dict() == b.dict();
-    case Kind::undefined: return false;
-    default: return equal(a, b);
+    case Kind::list:
+      return a.sequence() == b.sequence();
+    case Kind::dict:
+      return a.dict() == b.dict();
+    case Kind::undefined:
+      return false;
+    default:
+      return equal(a, b);
   }
 }
 
@@ -77,7 +83,9 @@ constexpr Function kTests[] = {
     {"iterable", "value", 1, [](Args& a) { return Value(is_iterable(a[0])); }},
     {"sequence", "value", 1, [](Args& a) { return Value(is_sequence_like(a[0])); }},
     {"callable", "value", 1,
-     [](Args& a) { return Value(a[0].is_undefined() || (a[0].is(Kind::object) && a[0].object()->callable())); }},
+     [](Args& a) {
+       return Value(a[0].is_undefined() || (a[0].is(Kind::object) && a[0].object()->callable()));
+     }},
     {"escaped", "value", 1, [](Args& a) { return Value(a[0].is_string() && a[0].text().markup); }},
     {"filter", "value", 1, [](Args& a) { return is_name_in(a[0], find_filter); }},
     {"test", "value", 1, [](Args& a) { return is_name_in(a[0], find_test); }},

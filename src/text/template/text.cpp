@@ -11,7 +11,8 @@ bool continuation(std::string_view s, size_t at) {
 
 // What a text costs beside its bytes: the object, its control block and two heap headers.
 constexpr size_t kTextOverhead = 128;
-// What adding a piece costs beside its bytes, and what a change of one character does, next to copying a byte.
+// What adding a piece costs beside its bytes, and what a change of one character does, next to
+// copying a byte.
 constexpr size_t kPieceWork = 32;
 constexpr size_t kDerivedWork = 128;
 
@@ -24,7 +25,9 @@ TextPtr make(std::string bytes, std::vector<TextSpan> user, bool markup, Budget*
 
 }  // namespace
 
-TextPtr make_text(std::string bytes, Budget* budget) { return make(std::move(bytes), {}, false, budget); }
+TextPtr make_text(std::string bytes, Budget* budget) {
+  return make(std::move(bytes), {}, false, budget);
+}
 
 TextPtr make_user_text(std::string bytes) {
   std::vector<TextSpan> user;
@@ -42,13 +45,19 @@ size_t char_bytes(std::string_view s, size_t at) {
 }
 
 char32_t code_point(std::string_view s, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(s[at + i])); };
+  const auto byte = [&](size_t i) {
+    return static_cast<char32_t>(static_cast<unsigned char>(s[at + i]));
+  };
   switch (char_bytes(s, at)) {
-    case 2: return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
-    case 3: return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    case 2:
+      return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
+    case 3:
+      return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
     case 4:
-      return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
-    default: return byte(0) < 0x80 ? byte(0) : 0xFFFD;
+      return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 |
+             (byte(3) & 0x3F);
+    default:
+      return byte(0) < 0x80 ? byte(0) : 0xFFFD;
   }
 }
 

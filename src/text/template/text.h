@@ -1,4 +1,5 @@
-// Strings of the interpreter: UTF-8 with the byte ranges that came from the user, indexed by character as in Python.
+// Strings of the interpreter: UTF-8 with the byte ranges that came from the user, indexed by
+// character as in Python.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace rlx::jinja {
 
-/// Immutable string. `markup` marks text that counts as escaped HTML (the |safe and |escape filters).
+/// Immutable string. `markup` marks text that counts as escaped HTML (the |safe and |escape
+/// filters).
 struct Text {
   std::string bytes;
   std::vector<TextSpan> user;  // ascending, disjoint, not touching
@@ -46,7 +48,8 @@ class TextBuilder {
   void add(const Text& text) { add(text, 0, text.bytes.size()); }
   /// Bytes [begin, end) of `text` with their origin.
   void add(const Text& text, size_t begin, size_t end);
-  /// Bytes made from the character at byte `at` of `source` (a case change, an escape): they share its origin.
+  /// Bytes made from the character at byte `at` of `source` (a case change, an escape): they share
+  /// its origin.
   void add_derived(std::string_view bytes, const Text& source, size_t at);
   void add_char(char32_t c);
   void add_repeated(std::string_view bytes, int64_t count);

@@ -37,7 +37,8 @@ Value title_filter(Args& a) {
     const char32_t c = code_point(s, i);
     const bool split = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
     std::string bytes;
-    for (const char32_t m : split ? std::u32string(1, c) : begin ? to_upper(c) : to_lower(c)) append_utf8(bytes, m);
+    for (const char32_t m : split ? std::u32string(1, c) : begin ? to_upper(c) : to_lower(c))
+      append_utf8(bytes, m);
     out.add_derived(bytes, *text, i);
     begin = split;
   }
@@ -55,7 +56,9 @@ Value replace_filter(Args& a) {
   return replace(*text, *from, *to, a.integer_or(3, -1), a.budget);
 }
 
-Value center_filter(Args& a) { return pad(*subject(a), a.integer_or(1, 80), " ", Sides::both, a.budget); }
+Value center_filter(Args& a) {
+  return pad(*subject(a), a.integer_or(1, 80), " ", Sides::both, a.budget);
+}
 
 Value indent_filter(Args& a) {
   const Text& text = a.text(0);
@@ -83,7 +86,9 @@ Value indent_filter(Args& a) {
 
 Value truncate_filter(Args& a) {
   const int64_t length = a.integer_or(1, 255);
-  const TextPtr end = a.absent(3) ? make_text("...", &a.budget) : a[3].is_string() ? a[3].text_ptr() : nullptr;
+  const TextPtr end = a.absent(3)        ? make_text("...", &a.budget)
+                      : a[3].is_string() ? a[3].text_ptr()
+                                         : nullptr;
   if (!end) fault("truncate: end must be a string");
   const int64_t leeway = a.integer_or(4, 5);
   const auto end_length = static_cast<int64_t>(end->length);
@@ -123,10 +128,13 @@ Value wordcount_filter(Args& a) {
 
 Value format_filter(Args& a) {
   const TextPtr text = subject(a);
-  if (a.named.empty()) return percent_format(a.ev, *text, Value::tuple(std::move(a.rest), &a.budget));
-  if (!a.rest.empty()) fault("format: can't handle positional and keyword arguments at the same time");
+  if (a.named.empty())
+    return percent_format(a.ev, *text, Value::tuple(std::move(a.rest), &a.budget));
+  if (!a.rest.empty())
+    fault("format: can't handle positional and keyword arguments at the same time");
   DictBuilder names(&a.budget);
-  for (auto& [name, value] : a.named) names.set(Value(make_text(name, &a.budget)), std::move(value));
+  for (auto& [name, value] : a.named)
+    names.set(Value(make_text(name, &a.budget)), std::move(value));
   return percent_format(a.ev, *text, names.finish());
 }
 

@@ -10,7 +10,9 @@
 namespace rlx::jinja {
 namespace {
 
-utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+utf8proc_category_t category(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
 
 struct Special {
   char32_t from;
@@ -18,8 +20,9 @@ struct Special {
   std::u32string_view title;
 };
 
-// Characters whose upper case is longer than one character: the unconditional part of Unicode's SpecialCasing.txt.
-// Greek letters with iota subscript (1F80..1FFC) follow a rule and are made in iota_upper.
+// Characters whose upper case is longer than one character: the unconditional part of Unicode's
+// SpecialCasing.txt. Greek letters with iota subscript (1F80..1FFC) follow a rule and are made in
+// iota_upper.
 constexpr std::array kSpecial = {
     Special{0x00DF, U"SS", U"Ss"},
     Special{0x0149, U"\u02BCN", U"\u02BCN"},
@@ -93,28 +96,32 @@ std::u32string iota_upper(char32_t c) {
 
 bool is_iota(char32_t c) { return c >= 0x1F80 && c <= 0x1FAF; }
 
-// Roman numerals and circled letters count as cased without being letters (Other_Uppercase, Other_Lowercase).
+// Roman numerals and circled letters count as cased without being letters (Other_Uppercase,
+// Other_Lowercase).
 bool other_upper(char32_t c) {
-  return (c >= 0x2160 && c <= 0x216F) || (c >= 0x24B6 && c <= 0x24CF) || (c >= 0x1F130 && c <= 0x1F149) ||
-         (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+  return (c >= 0x2160 && c <= 0x216F) || (c >= 0x24B6 && c <= 0x24CF) ||
+         (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+         (c >= 0x1F170 && c <= 0x1F189);
 }
 bool other_lower(char32_t c) {
   return c == 0xAA || c == 0xBA || (c >= 0x2B0 && c <= 0x2B8) || c == 0x2C0 || c == 0x2C1 ||
-         (c >= 0x2E0 && c <= 0x2E4) || c == 0x345 || c == 0x37A || (c >= 0x1D2C && c <= 0x1D6A) || c == 0x1D78 ||
-         (c >= 0x1D9B && c <= 0x1DBF) || c == 0x2071 || c == 0x207F || (c >= 0x2090 && c <= 0x209C) ||
-         (c >= 0x2170 && c <= 0x217F) || (c >= 0x24D0 && c <= 0x24E9) || c == 0x2C7C || c == 0x2C7D;
+         (c >= 0x2E0 && c <= 0x2E4) || c == 0x345 || c == 0x37A || (c >= 0x1D2C && c <= 0x1D6A) ||
+         c == 0x1D78 || (c >= 0x1D9B && c <= 0x1DBF) || c == 0x2071 || c == 0x207F ||
+         (c >= 0x2090 && c <= 0x209C) || (c >= 0x2170 && c <= 0x217F) ||
+         (c >= 0x24D0 && c <= 0x24E9) || c == 0x2C7C || c == 0x2C7D;
 }
 
 }  // namespace
 
 bool is_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_line_break(char32_t c) {
-  return (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+  return (c >= 10 && c <= 13) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
 }
 
 bool is_printable(char32_t c) {
@@ -127,8 +134,10 @@ bool is_printable(char32_t c) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -142,10 +151,12 @@ bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
 
 bool is_digit(char32_t c) {
   // Superscripts, subscripts and circled digits are digits without being decimals.
-  return is_decimal(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-         (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247C) ||
-         (c >= 0x2488 && c <= 0x2490) || c == 0x24EA || (c >= 0x24F5 && c <= 0x24FD) || c == 0x24FF ||
-         (c >= 0x2776 && c <= 0x277E) || (c >= 0x2780 && c <= 0x2788) || (c >= 0x278A && c <= 0x2792);
+  return is_decimal(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 ||
+         (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+         (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247C) ||
+         (c >= 0x2488 && c <= 0x2490) || c == 0x24EA || (c >= 0x24F5 && c <= 0x24FD) ||
+         c == 0x24FF || (c >= 0x2776 && c <= 0x277E) || (c >= 0x2780 && c <= 0x2788) ||
+         (c >= 0x278A && c <= 0x2792);
 }
 
 bool is_numeric(char32_t c) {
@@ -159,16 +170,18 @@ bool is_title(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LT; }
 bool is_cased(char32_t c) { return is_lower(c) || is_upper(c) || is_title(c); }
 
 bool is_case_ignorable(char32_t c) {
-  if (c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' || c == 0xB7 || c == 0x2019 || c == 0x2018 ||
-      c == 0x2024 || c == 0x2027)
+  if (c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' || c == 0xB7 || c == 0x2019 ||
+      c == 0x2018 || c == 0x2024 || c == 0x2027)
     return true;
   switch (category(c)) {
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_SK: return true;
-    default: return false;
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -178,8 +191,8 @@ bool is_identifier(std::string_view s) {
     const char32_t c = code_point(s, i);
     const auto k = category(c);
     const bool start = c == '_' || is_alpha(c) || k == UTF8PROC_CATEGORY_NL;
-    const bool part = start || is_decimal(c) || k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC ||
-                      k == UTF8PROC_CATEGORY_PC;
+    const bool part = start || is_decimal(c) || k == UTF8PROC_CATEGORY_MN ||
+                      k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_PC;
     if (first ? !start : !part) return false;
     first = false;
   }

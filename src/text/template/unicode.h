@@ -6,13 +6,13 @@
 
 namespace rlx::jinja {
 
-bool is_space(char32_t c);        ///< str.isspace, what strip() and split() remove
-bool is_line_break(char32_t c);   ///< what splitlines() splits at
-bool is_printable(char32_t c);    ///< str.isprintable, what repr() keeps
+bool is_space(char32_t c);       ///< str.isspace, what strip() and split() remove
+bool is_line_break(char32_t c);  ///< what splitlines() splits at
+bool is_printable(char32_t c);   ///< str.isprintable, what repr() keeps
 bool is_alpha(char32_t c);
-bool is_digit(char32_t c);        ///< str.isdigit
-bool is_decimal(char32_t c);      ///< str.isdecimal
-bool is_numeric(char32_t c);      ///< str.isnumeric
+bool is_digit(char32_t c);    ///< str.isdigit
+bool is_decimal(char32_t c);  ///< str.isdecimal
+bool is_numeric(char32_t c);  ///< str.isnumeric
 bool is_lower(char32_t c);
 bool is_upper(char32_t c);
 bool is_title(char32_t c);

@@ -8,7 +8,8 @@ namespace rlx::jinja {
 namespace {
 
 constexpr size_t kSmallDict = 8;
-constexpr int kMaxDepth = 100;  // of constants and variables; TemplateLimits::depth holds for the rest
+constexpr int kMaxDepth =
+    100;  // of constants and variables; TemplateLimits::depth holds for the rest
 
 std::shared_ptr<const Sequence> make_sequence(Items items, Budget* budget) {
   Extent extent{1, 1};
@@ -79,22 +80,34 @@ Value Value::group(Items items, Budget* budget) {
 
 std::string Value::type_name() const {
   switch (kind()) {
-    case Kind::undefined: return "Undefined";
-    case Kind::none: return "NoneType";
-    case Kind::boolean: return "bool";
-    case Kind::integer: return "int";
-    case Kind::real: return "float";
-    case Kind::string: return text().markup ? "Markup" : "str";
-    case Kind::list: return "list";
-    case Kind::tuple: return "tuple";
-    case Kind::dict: return "dict";
-    case Kind::range: return "range";
+    case Kind::undefined:
+      return "Undefined";
+    case Kind::none:
+      return "NoneType";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::real:
+      return "float";
+    case Kind::string:
+      return text().markup ? "Markup" : "str";
+    case Kind::list:
+      return "list";
+    case Kind::tuple:
+      return "tuple";
+    case Kind::dict:
+      return "dict";
+    case Kind::range:
+      return "range";
     case Kind::view:
       return view().part == DictView::Part::keys     ? "dict_keys"
              : view().part == DictView::Part::values ? "dict_values"
                                                      : "dict_items";
-    case Kind::generator: return "generator";
-    case Kind::object: return object()->type_name();
+    case Kind::generator:
+      return "generator";
+    case Kind::object:
+      return object()->type_name();
   }
   return "object";
 }
@@ -102,17 +115,23 @@ std::string Value::type_name() const {
 Extent Value::extent() const {
   switch (kind()) {
     case Kind::list:
-    case Kind::tuple: return sequence()->extent;
-    case Kind::dict: return dict()->extent;
+    case Kind::tuple:
+      return sequence()->extent;
+    case Kind::dict:
+      return dict()->extent;
     case Kind::view: {
       Extent extent{1, 1};
       extent.add(view().dict);
       return extent;
     }
-    case Kind::generator: return {generator()->depth(), 1};
-    case Kind::object: return {object()->depth(), 1};
-    case Kind::range: return {0, 1 + range().size};
-    default: return {};
+    case Kind::generator:
+      return {generator()->depth(), 1};
+    case Kind::object:
+      return {object()->depth(), 1};
+    case Kind::range:
+      return {0, 1 + range().size};
+    default:
+      return {};
   }
 }
 
@@ -127,7 +146,8 @@ int64_t walk_steps(const Value& v) { return 1 + v.extent().nodes / 16; }
 
 void charge_compare(Budget& budget, const Value& a, const Value& b) {
   budget.step(std::min(walk_steps(a), walk_steps(b)));
-  if (a.is_string() && b.is_string()) budget.work(std::min(a.text().bytes.size(), b.text().bytes.size()) / 8);
+  if (a.is_string() && b.is_string())
+    budget.work(std::min(a.text().bytes.size(), b.text().bytes.size()) / 8);
 }
 
 void charge_hash(Budget& budget, const Value& v) {
@@ -138,18 +158,28 @@ void charge_hash(Budget& budget, const Value& v) {
 bool Value::truth() const {
   switch (kind()) {
     case Kind::undefined:
-    case Kind::none: return false;
-    case Kind::boolean: return boolean();
-    case Kind::integer: return integer() != 0;
-    case Kind::real: return real() != 0;
-    case Kind::string: return !text().bytes.empty();
+    case Kind::none:
+      return false;
+    case Kind::boolean:
+      return boolean();
+    case Kind::integer:
+      return integer() != 0;
+    case Kind::real:
+      return real() != 0;
+    case Kind::string:
+      return !text().bytes.empty();
     case Kind::list:
-    case Kind::tuple: return !items().empty();
-    case Kind::dict: return !dict()->entries.empty();
-    case Kind::range: return range().size != 0;
-    case Kind::view: return !view().dict->entries.empty();
+    case Kind::tuple:
+      return !items().empty();
+    case Kind::dict:
+      return !dict()->entries.empty();
+    case Kind::range:
+      return range().size != 0;
+    case Kind::view:
+      return !view().dict->entries.empty();
     case Kind::generator:
-    case Kind::object: return true;
+    case Kind::object:
+      return true;
   }
   return true;
 }
@@ -158,16 +188,24 @@ bool equal(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return equal_numbers(a, b);
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::string: return a.text().bytes == b.text().bytes;
+    case Kind::string:
+      return a.text().bytes == b.text().bytes;
     case Kind::list:
-    case Kind::tuple: return a.sequence() == b.sequence() || equal_items(a.items(), b.items());
-    case Kind::dict: return a.dict() == b.dict() || equal_dicts(*a.dict(), *b.dict());
-    case Kind::range: return equal_ranges(a.range(), b.range());
-    case Kind::view: return a.view().dict == b.view().dict && a.view().part == b.view().part &&
-                            a.view().part != DictView::Part::values;
-    case Kind::generator: return a.generator() == b.generator();
-    case Kind::object: return a.object() == b.object();
-    default: return true;  // undefined and none
+    case Kind::tuple:
+      return a.sequence() == b.sequence() || equal_items(a.items(), b.items());
+    case Kind::dict:
+      return a.dict() == b.dict() || equal_dicts(*a.dict(), *b.dict());
+    case Kind::range:
+      return equal_ranges(a.range(), b.range());
+    case Kind::view:
+      return a.view().dict == b.view().dict && a.view().part == b.view().part &&
+             a.view().part != DictView::Part::values;
+    case Kind::generator:
+      return a.generator() == b.generator();
+    case Kind::object:
+      return a.object() == b.object();
+    default:
+      return true;  // undefined and none
   }
 }
 
@@ -198,7 +236,8 @@ size_t hash_value(const Value& v) {
       const double d = v.real();
       return std::hash<double>{}(d == 0 ? 0.0 : d);
     }
-    case Kind::string: return std::hash<std::string_view>{}(v.text().bytes);
+    case Kind::string:
+      return std::hash<std::string_view>{}(v.text().bytes);
     case Kind::tuple: {
       size_t h = 0x345678;
       for (const Value& item : v.items()) h = h * 1000003 ^ hash_value(item);
@@ -206,11 +245,16 @@ size_t hash_value(const Value& v) {
     }
     case Kind::list:
     case Kind::dict:
-    case Kind::view: fault("unhashable type: '{}'", v.type_name());
-    case Kind::range: return static_cast<size_t>(v.range().size);
-    case Kind::generator: return std::hash<const void*>{}(v.generator().get());
-    case Kind::object: return std::hash<const void*>{}(v.object().get());
-    default: return static_cast<size_t>(v.kind());
+    case Kind::view:
+      fault("unhashable type: '{}'", v.type_name());
+    case Kind::range:
+      return static_cast<size_t>(v.range().size);
+    case Kind::generator:
+      return std::hash<const void*>{}(v.generator().get());
+    case Kind::object:
+      return std::hash<const void*>{}(v.object().get());
+    default:
+      return static_cast<size_t>(v.kind());
   }
 }
 
@@ -250,7 +294,8 @@ void DictBuilder::set(Value key, Value value) {
   }
   if (!dict_->index.empty() || entries.size() >= kSmallDict) {
     if (dict_->index.empty())
-      for (size_t i = 0; i < entries.size(); ++i) dict_->index.emplace(hash_value(entries[i].first), i);
+      for (size_t i = 0; i < entries.size(); ++i)
+        dict_->index.emplace(hash_value(entries[i].first), i);
     dict_->index.emplace(h, entries.size());
   }
   entries.emplace_back(std::move(key), std::move(value));

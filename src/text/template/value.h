@@ -1,4 +1,5 @@
-// Values of the interpreter. All but the objects at the end are immutable, as in the reference's immutable sandbox.
+// Values of the interpreter. All but the objects at the end are immutable, as in the reference's
+// immutable sandbox.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,19 @@ class Evaluator;
 struct CallArgs;
 
 enum class Kind {
-  undefined, none, boolean, integer, real, string, list, tuple, dict, range, view, generator, object
+  undefined,
+  none,
+  boolean,
+  integer,
+  real,
+  string,
+  list,
+  tuple,
+  dict,
+  range,
+  view,
+  generator,
+  object
 };
 
 /// What printing or using an undefined value says.
@@ -35,8 +48,8 @@ struct None {};
 
 using Items = std::vector<Value>;
 
-/// Depth and size of what a container holds, counted with repetition (a value held twice counts twice), so that the
-/// cost of walking it is known beforehand.
+/// Depth and size of what a container holds, counted with repetition (a value held twice counts
+/// twice), so that the cost of walking it is known beforehand.
 struct Extent {
   int depth = 0;
   int64_t nodes = 1;
@@ -107,17 +120,24 @@ class Value {
   const std::string& undefined_message() const { return std::get<0>(data_)->message; }
   bool boolean() const { return std::get<bool>(data_); }
   Int integer() const { return is(Kind::boolean) ? Int{boolean()} : std::get<Int>(data_); }
-  double real() const { return is(Kind::real) ? std::get<double>(data_) : static_cast<double>(integer()); }
+  double real() const {
+    return is(Kind::real) ? std::get<double>(data_) : static_cast<double>(integer());
+  }
   const Text& text() const { return *std::get<TextPtr>(data_); }
   const TextPtr& text_ptr() const { return std::get<TextPtr>(data_); }
   const Items& items() const { return sequence()->items; }
   const std::shared_ptr<const Sequence>& sequence() const {
-    return is(Kind::tuple) ? std::get<Tuple>(data_).first : std::get<std::shared_ptr<const Sequence>>(data_);
+    return is(Kind::tuple) ? std::get<Tuple>(data_).first
+                           : std::get<std::shared_ptr<const Sequence>>(data_);
   }
-  const std::shared_ptr<const Dict>& dict() const { return std::get<std::shared_ptr<const Dict>>(data_); }
+  const std::shared_ptr<const Dict>& dict() const {
+    return std::get<std::shared_ptr<const Dict>>(data_);
+  }
   const Range& range() const { return *std::get<std::shared_ptr<const Range>>(data_); }
   const DictView& view() const { return *std::get<std::shared_ptr<const DictView>>(data_); }
-  const std::shared_ptr<Generator>& generator() const { return std::get<std::shared_ptr<Generator>>(data_); }
+  const std::shared_ptr<Generator>& generator() const {
+    return std::get<std::shared_ptr<Generator>>(data_);
+  }
   const std::shared_ptr<Object>& object() const { return std::get<std::shared_ptr<Object>>(data_); }
 
   /// Python's name of the type, e.g. "str".
@@ -148,8 +168,8 @@ class Generator {
   int depth_;
 };
 
-/// Macros, methods, functions, namespaces and loops. Those that can hold later values are owned by the Evaluator and
-/// live as long as it does, so that a namespace that contains itself is no leak.
+/// Macros, methods, functions, namespaces and loops. Those that can hold later values are owned by
+/// the Evaluator and live as long as it does, so that a namespace that contains itself is no leak.
 class Object : public std::enable_shared_from_this<Object> {
  public:
   virtual ~Object() = default;
@@ -187,7 +207,8 @@ class DictBuilder {
 
 /// Python's ==. Never fails.
 bool equal(const Value& a, const Value& b);
-/// Python's < between values that have an order: negative, zero, positive; fails for others, naming `op`.
+/// Python's < between values that have an order: negative, zero, positive; fails for others, naming
+/// `op`.
 int compare(const Value& a, const Value& b, std::string_view op);
 /// Hash that agrees with equal; fails for lists and dicts.
 size_t hash_value(const Value& v);

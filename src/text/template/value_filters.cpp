@@ -40,7 +40,8 @@ Value int_filter(Args& a) {
     d = v.real();
   } else if (v.is_string()) {
     a.budget.work(v.text().bytes.size(), 8);
-    if (const auto i = parse_int(v.text().bytes, static_cast<int>(a.integer_or(2, 10)))) return Value(*i);
+    if (const auto i = parse_int(v.text().bytes, static_cast<int>(a.integer_or(2, 10))))
+      return Value(*i);
     d = parse_float(v.text().bytes);
   }
   if (!d) return fallback;
@@ -87,7 +88,8 @@ Value attr_filter(Args& a) {
 }
 
 void set_separators(JsonStyle& style, const Value& v) {
-  if (!v.is_sequence() || v.items().size() != 2 || !v.items()[0].is_string() || !v.items()[1].is_string())
+  if (!v.is_sequence() || v.items().size() != 2 || !v.items()[0].is_string() ||
+      !v.items()[1].is_string())
     fault("tojson: separators must be two strings");
   style.item_separator = v.items()[0].text().bytes;
   style.key_separator = v.items()[1].text().bytes;
@@ -118,9 +120,12 @@ Value tojson_filter(Args& a) {
 Value filesizeformat_filter(Args& a) {
   CallArgs none;
   double bytes = 0;
-  if (a[0].is_number()) bytes = a[0].real();
-  else if (const auto d = parse_float(a.text(0).bytes)) bytes = *d;
-  else fault("filesizeformat expects a number");
+  if (a[0].is_number())
+    bytes = a[0].real();
+  else if (const auto d = parse_float(a.text(0).bytes))
+    bytes = *d;
+  else
+    fault("filesizeformat expects a number");
   const bool binary_units = a.flag(1, false);
   const double base = binary_units ? 1024 : 1000;
   if (bytes == 1) return make_text("1 Byte", &a.budget);
@@ -130,8 +135,9 @@ Value filesizeformat_filter(Args& a) {
   double unit = base;
   size_t i = 0;
   for (; i < 7 && bytes >= unit * base; ++i) unit *= base;
-  return make_text(float_notation(bytes / unit, 'f', 1, false) + " " + (binary_units ? kBinary : kDecimal)[i],
-                   &a.budget);
+  return make_text(
+      float_notation(bytes / unit, 'f', 1, false) + " " + (binary_units ? kBinary : kDecimal)[i],
+      &a.budget);
 }
 
 constexpr Function kFilters[] = {
