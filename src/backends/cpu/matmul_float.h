@@ -10,7 +10,7 @@ namespace rlx::cpu::RLX_ISA_LEVEL {
 /// Calls f(Index i, w) for the 32 columns of packed block b of a group, in increasing k.
 template <DType D, typename F>
 RLX_SIMD void widen_block(const std::byte* group, int b, F f) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   const std::byte* block = group + p.header + std::int64_t{b} * p.block;
   each_index<p.subs()>([&](auto s) RLX_INLINE {
     const f32x16 scale = packed_scale<D>(group, b, s);
@@ -114,7 +114,7 @@ void dense_direct(const Tile& t) noexcept {
 /// One f32 token times packed panels of integers.
 template <DType D>
 void widened_direct(const Tile& t) noexcept {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   for (int r = 0; r < t.panels; ++r) {
     f32x16 f = zero_f32();
     const auto* x = reinterpret_cast<const float*>(t.x);
@@ -136,7 +136,7 @@ void widen_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
     widen_floats<D>(panel + first * 32, k,
                     [&](std::int64_t i, f32x16 w) RLX_INLINE { store(to + i * 16, w); });
   } else {
-    constexpr const PanelInfo& p = kPanel<D>;
+    constexpr PanelInfo p = kPanel<D>;
     const std::byte* group = panel + first / p.group * p.group_bytes();
     for (std::int64_t done = 0; done < k; done += p.group, group += p.group_bytes()) {
       const int blocks = static_cast<int>(min64(p.group, k - done) / kBlock);

@@ -25,7 +25,7 @@ constexpr int step_at(int i) {
 template <DType D, bool Packed, int R, int M, int S>
 RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* const (&x)[M],
                        i32x16 (&acc)[S][R][M]) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   constexpr int steps_per_scale = p.sub / 4;
   constexpr int period =
       short_steps(p.bits) < steps_per_scale ? short_steps(p.bits) : steps_per_scale;
@@ -93,7 +93,7 @@ RLX_SIMD f32x16 min_of(const BlockRefs<R, M>& at, int r, int sub) {
 /// f += one block.
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   constexpr int subs = p.subs();
   constexpr bool corrected = p.offset != 0 || (p.is_signed && kSignedOffset != 0);
   i32x16 acc[subs][R][M];
@@ -125,7 +125,7 @@ RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
 /// between the blocks: decoding needs the registers.
 template <DType D, int M>
 void packed_tile(const Tile& t) noexcept {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   for (int i = 0; i < t.panels * M; ++i) store(t.c + i * kLanes, zero_f32());
   BlockRefs<1, M> at;
   token_rows(t, at.x);
@@ -152,7 +152,7 @@ void packed_tile(const Tile& t) noexcept {
 
 template <DType D, int R, int M>
 void unpacked_tile(const Tile& t) noexcept {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   f32x16 f[R][M];
   load_sums(t, f);
   BlockRefs<R, M> at;
@@ -171,7 +171,7 @@ void unpacked_tile(const Tile& t) noexcept {
 template <DType D>
 void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
                 std::byte* out) noexcept {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   const std::byte* group = panel + first / p.group * p.group_bytes();
   for (std::int64_t done = 0; done < k; done += p.group, group += p.group_bytes()) {
     const int blocks = static_cast<int>(min64(p.group, k - done) / kBlock);
@@ -193,7 +193,7 @@ void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
 /// See TokenTile. A row of xq8 is int8 q[k], float d[k / 32], int32 sum[k / 16] (dtype.h).
 template <DType D>
 void int_prepare(const TokenTile& t) noexcept {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   constexpr int offset = p.is_signed ? kSignedOffset : p.offset;
   const std::int64_t blocks = t.k / kBlock;
   const std::int64_t floats = prep_floats(D, t.k) * t.tokens;

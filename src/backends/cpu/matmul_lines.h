@@ -9,7 +9,7 @@ namespace rlx::cpu::RLX_ISA_LEVEL {
 /// processor runs ahead by itself (kernels.md, 1.5): distance in bytes, 0: none.
 template <DType D>
 RLX_SIMD void prefetch_block(const std::byte* block) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   constexpr int distance = p.bits == 8 ? 0 : 2048;
   if constexpr (distance > 0)
     each_index<(p.block + kLineBytes - 1) / kLineBytes>([&](auto i) RLX_INLINE {
@@ -20,7 +20,7 @@ RLX_SIMD void prefetch_block(const std::byte* block) {
 /// The integers of k-step Step (0..7) of a block, as stored; s8 for signed types.
 template <DType D, int Step>
 RLX_SIMD u8x64 packed_line(const std::byte* block) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   constexpr int half = Step / 4, s = Step % 4;
   if constexpr (p.bits == 8) {
     return load_line(block + Step * kLineBytes);
@@ -57,7 +57,7 @@ RLX_SIMD f32x16 load_halves(const std::byte* p) {
 /// N04).
 template <DType D>
 RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   if constexpr (!p.is_super()) return load_halves(group + b * 32);
   const std::byte* at = group + kScaleTable + (b * p.subs() + sub) * kPanelRows;
   i32x16 scale;
@@ -71,7 +71,7 @@ RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
 }
 template <DType D>
 RLX_SIMD f32x16 packed_min(const std::byte* group, int b, int sub) {
-  constexpr const PanelInfo& p = kPanel<D>;
+  constexpr PanelInfo p = kPanel<D>;
   static_assert(p.has_min);
   if constexpr (!p.is_super()) return load_halves(group + kLineBytes + b * 32);
   i32x16 low;
