@@ -28,8 +28,8 @@ foreach(level ${RLX_ISA_LEVELS})
     target_include_directories(rlx_isa_${level} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(rlx_isa_${level} PRIVATE RLX_ISA_LEVEL=${level} RLX_ISA_${level}=1)
     target_compile_options(rlx_isa_${level} PRIVATE $<$<CONFIG:Release>:-O3> ${RLX_FLAGS_${level}})
-    # -march of rlx_flags comes first on the command line; the level's -m flags add to it.
-    target_link_libraries(rlx_isa_${level} PRIVATE $<BUILD_INTERFACE:rlx_flags> rlx::fmt)
+    # -march of rlx_base_flags comes first on the command line; the level's -m flags add to it.
+    target_link_libraries(rlx_isa_${level} PRIVATE $<BUILD_INTERFACE:rlx_base_flags> rlx::fmt)
     list(APPEND RLX_ISA_OBJECTS $<TARGET_OBJECTS:rlx_isa_${level}>)
   endif()
 endforeach()
