@@ -381,7 +381,8 @@ Dim ceil_div(Dim a, std::int64_t by) {
         t.powers.empty() ? rlx::ceil_div(t.coefficient, divisor) : t.coefficient / divisor;
   by /= divisor;
   Dim x = normal(std::move(rest));
-  if (by == 1) return y + x;
+  // The new constant may reach the smaller divisor: once more from the start.
+  if (divisor > 1) return y + ceil_div(x, by);
   // ceil((ceil(u / v) + c) / by) = ceil((u + c*v) / (v*by)).
   const Polynomial p = table().polynomial(x);
   if (p[0].coefficient == 1 && p[0].powers.size() == 1 && p[0].powers[0].second == 1 &&
