@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace rlx::cli {
 namespace {

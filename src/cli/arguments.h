@@ -58,7 +58,4 @@ double parse_number(std::string_view flag, std::string_view text, NumberRange ra
 /// Parts between commas; empty ones are left out.
 std::vector<std::string> split_list(std::string_view text, char separator = ',');
 
-/// The candidate with the fewest edits; empty when none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace rlx::cli

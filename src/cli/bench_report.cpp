@@ -1,7 +1,9 @@
 #include "cli/bench_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_features.h"
@@ -18,14 +20,14 @@ using nlohmann::ordered_json;
 
 std::string model_type(const Decoder& d) {
   const ModelInfo& m = d.info();
-  std::string type;
-  std::int64_t most = 0;
-  for (const ModelParam& p : d.model().model.params)  // the type that most bytes have
-    if (!p.owned && static_cast<std::int64_t>(p.weight.data.size()) > most) {
-      most = static_cast<std::int64_t>(p.weight.data.size());
-      type = name(p.weight.dtype);
-    }
-  return fmt::format("{} {}", m.name.empty() ? m.architecture : one_line(m.name), type);
+  // A file mixes types: it is called by the one that most bytes have.
+  std::map<DType, std::size_t> bytes;
+  for (const ModelParam& p : d.model().model.params)
+    if (!p.owned) bytes[p.weight.dtype] += p.weight.data.size();
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return fmt::format("{} {}", m.name.empty() ? m.architecture : one_line(m.name),
+                     most == bytes.end() ? "" : name(most->first));
 }
 
 std::string time_text() {

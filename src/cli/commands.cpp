@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/version.h"

@@ -110,7 +110,7 @@ class Lowering {
     for (std::size_t k = 0; k < n.results.size(); ++k) {
       // An updated state is the state: the planner gives it the same place.
       const std::int32_t o =
-          n.results[k].kind == ShapeKind::kv ? state_operand(n) : arena_operand(n, n.results[k]);
+          n.results[k].kind == ShapeKind::kv ? state_operand(n) : arena_operand(n.results[k]);
       mine.push_back(o);
       call.out.push_back(o);
     }
@@ -124,7 +124,7 @@ class Lowering {
     return -1;
   }
 
-  std::int32_t arena_operand(const Node&, const Shape& shape) {
+  std::int32_t arena_operand(const Shape& shape) {
     const auto self = static_cast<std::int32_t>(program_.operands.size());
     return new_operand(shape, Place::arena, self);
   }
@@ -142,8 +142,8 @@ class Lowering {
          operand_types(graph_, n));
   }
 
-  // A buffer lives from the call that writes it to the last that reads it, over all its aliases;
-  // outputs live to the end.
+  // A buffer lives from the call that writes it to the last that reads it, over all its
+  // aliases. Outputs live to the end.
   void set_live_ranges() {
     auto& all = program_.operands;
     const auto calls = static_cast<std::int32_t>(program_.calls.size());

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/nearest.h"
 #include "ir/print.h"
 #include "ir/stage.h"
 
@@ -16,31 +17,16 @@ bool print_after_each() {
   return value != nullptr && std::string_view(value) == "after-each";
 }
 
-// Edit distance, for the nearest name in a message.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t up = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
-      diagonal = up;
-    }
-  }
-  return row[b.size()];
-}
-
 const Pass& find_pass(std::string_view name) {
   const std::span<const Pass> all = pipeline_passes();
   const auto it =
       std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
   if (it != all.end()) return *it;
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Pass& x, const Pass& y) {
-    return distance(x.name, name) < distance(y.name, name);
-  });
-  fail(ErrorCode::usage, "unknown pass \"{}\": did you mean \"{}\"?", name, nearest->name);
+  std::vector<std::string> names;
+  for (const Pass& p : all) names.emplace_back(p.name);
+  const std::string near = nearest(name, names);
+  fail(ErrorCode::usage, "unknown pass \"{}\"{}", name,
+       near.empty() ? "" : fmt::format(": did you mean \"{}\"?", near));
 }
 
 }  // namespace

@@ -106,6 +106,16 @@ std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers,
   return windowed;
 }
 
+void read_upper_window(const HubConfig& hub, DecoderConfig& config) {
+  if (!hub.flag("use_sliding_window").value_or(false)) return;
+  config.window = hub.integer("sliding_window").value_or(0);
+  if (config.window == 0) return;
+  config.windowed =
+      read_layer_types(hub, config.layers, [](const HubConfig& h, std::int64_t layer) {
+        return layer >= h.integer("max_window_layers").value_or(0);
+      });
+}
+
 DecoderConfig read_config(const Architecture& family, const HubConfig& top,
                           const WeightSource& weights) {
   DecoderConfig c;

@@ -17,4 +17,8 @@ RopeConfig read_hub_rope(const HubConfig& hub, std::string_view layer_type, std:
 std::vector<bool> read_layer_types(const HubConfig& hub, std::int64_t layers,
                                    bool (*by_rule)(const HubConfig&, std::int64_t));
 
+/// Qwen's window: off unless `use_sliding_window`, and then on the layers from `max_window_layers`
+/// up.
+void read_upper_window(const HubConfig& hub, DecoderConfig& config);
+
 }  // namespace rlx

@@ -17,15 +17,9 @@ void biases(DecoderConfig& c) {
 
 void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { biases(c); }
 
-bool upper_layer(const HubConfig& hub, std::int64_t layer) {
-  return layer >= hub.integer("max_window_layers").value_or(0);
-}
-
 void read_hub(const HubConfig& hub, DecoderConfig& c) {
   biases(c);
-  if (!hub.flag("use_sliding_window").value_or(false)) return;
-  c.window = hub.integer("sliding_window").value_or(0);
-  if (c.window != 0) c.windowed = read_layer_types(hub, c.layers, upper_layer);
+  read_upper_window(hub, c);
 }
 
 }  // namespace

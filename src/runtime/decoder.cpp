@@ -163,11 +163,15 @@ struct Decoder::Impl {
     return *executors.emplace(key, std::move(made)).first->second;
   }
 
+  void check_sequence(std::int64_t sequence) const {
+    if (sequence < 0 || sequence >= options.sequences)
+      fail(ErrorCode::invalid_argument, "sequence {}: expected 0 to {}", sequence,
+           options.sequences - 1);
+  }
+
   void check_parts(std::span<const Part> parts) const {
     for (const Part& p : parts) {
-      if (p.sequence < 0 || p.sequence >= options.sequences)
-        fail(ErrorCode::invalid_argument, "sequence {}: expected 0 to {}", p.sequence,
-             options.sequences - 1);
+      check_sequence(p.sequence);
       if (p.tokens.empty())
         fail(ErrorCode::invalid_argument, "a step of sequence {} without a token", p.sequence);
       const std::int64_t had = past[static_cast<std::size_t>(p.sequence)];
@@ -258,7 +262,7 @@ std::span<const float> Decoder::step(std::span<const std::int32_t> tokens, Want 
 }
 
 std::int64_t Decoder::past(std::int64_t sequence) const {
-  RLX_CHECK(sequence >= 0 && sequence < impl_->options.sequences);
+  impl_->check_sequence(sequence);
   return impl_->past[static_cast<std::size_t>(sequence)];
 }
 

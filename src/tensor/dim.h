@@ -32,7 +32,8 @@ class Symbol {
   std::uint32_t id_;
 };
 
-/// The well-known symbols (compiler.md, section 1). Constants, so that sizes may be built before main.
+/// The well-known symbols (compiler.md, section 1). Constants, so that sizes may be built before
+/// main.
 namespace sym {
 inline constexpr Symbol batch(0);     ///< sequences of this step
 inline constexpr Symbol seq(1);       ///< tokens per sequence
@@ -64,11 +65,11 @@ class DimBinding {
   std::map<Symbol, std::int64_t> sizes_;
 };
 
-/// A size: an integer or a polynomial over symbols and ceil_div terms, in canonical form. 4 bytes;
-/// equal handles mean equal values for every binding, and equal polynomials have equal handles.
-/// Identities that hold by construction: ceil_div(x, 1) = x; ceil_div of constants folds;
-/// ceil_div(c*x, c) = x; ceil_div(x + c*y, c) = ceil_div(x, c) + y for an integer c > 0. Arithmetic
-/// that leaves 64 bits throws Error(limit).
+/// A size: an integer or a polynomial over symbols and ceil_div terms, in canonical form. 4 bytes.
+/// Equal handles mean equal values for every binding, and equal polynomials have equal handles.
+/// By construction ceil_div(x, 1) = x, ceil_div of constants folds, ceil_div(c*x, c) = x, and
+/// ceil_div(x + c*y, c) = ceil_div(x, c) + y, for an integer c > 0. Arithmetic that leaves 64 bits
+/// throws Error(limit).
 class Dim {
  public:
   constexpr Dim() = default;                    ///< 0

@@ -95,10 +95,9 @@ TEST_P(DecoderTypes, ASequenceAmongOthersGivesTheSameBits) {
   EXPECT_TRUE(same_bits({got.begin() + 640, got.end()}, alone[1]));
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, DecoderTypes,
-                         testing::Values(DType::q4_0, DType::q4_1, DType::q5_0, DType::q8_0,
-                                         DType::q4_K, DType::q6_K, DType::f16, DType::bf16,
-                                         DType::f32),
+constexpr DType kStorage[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q8_0, DType::q4_K,
+                              DType::q6_K, DType::f16,  DType::bf16, DType::f32};
+INSTANTIATE_TEST_SUITE_P(Storage, DecoderTypes, testing::ValuesIn(kStorage),
                          [](const auto& i) { return std::string(name(i.param)); });
 
 TEST(Decoder, ADecodeStepAllocatesAndCompilesNothing) {
@@ -215,6 +214,7 @@ TEST(DecoderErrors, SayWhatWasExpectedAndFound) {
         d.step({&part, 1});
       },
       ErrorCode::invalid_argument, "sequence 4: expected 0 to 0");
+  expect_error([&] { d.past(-1); }, ErrorCode::invalid_argument, "sequence -1: expected 0 to 0");
   EXPECT_EQ(d.past(), 0) << "a refused step changes nothing";
   DecoderOptions o;
   o.device = Device::parse("cuda:0");

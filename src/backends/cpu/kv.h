@@ -1,4 +1,5 @@
-// The KV cache in this backend's layout: pages of 64 tokens, one per head (kv_layout.h has the byte layout).
+// The KV cache in this backend's layout: pages of 64 tokens, one per head (kv_layout.h has the byte
+// layout).
 #pragma once
 
 #include <cstddef>
@@ -29,10 +30,11 @@ struct KvPage {
   std::byte* v;
 };
 
-/// Writes tokens first .. first + count - 1 of the page from f32 rows k, v: [count, head_dim];
-/// first + count <= 64. Rounds to nearest even; q8_0: groups of 32 with d = max|x| / 127 as f16, a
-/// group with a non-finite value gets d = NaN.
-void kv_store_rows(const KvPage& page, std::int64_t first, std::int64_t count, const float* k, const float* v);
+/// Writes tokens first .. first + count - 1 of the page from f32 rows k, v: [count, head_dim],
+/// where first + count <= 64. Rounds to nearest even. q8_0 has groups of 32 with d = max|x| / 127
+/// as f16, and a group with a non-finite value gets d = NaN.
+void kv_store_rows(const KvPage& page, std::int64_t first, std::int64_t count, const float* k,
+                   const float* v);
 
 /// The inverse: storing what was loaded gives the same bytes again.
 void kv_load_rows(const KvPage& page, std::int64_t first, std::int64_t count, float* k, float* v);

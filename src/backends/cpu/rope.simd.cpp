@@ -24,20 +24,27 @@ SinCos sin_cos(double angle) noexcept {
   const double n = __builtin_nearbyint(angle * 0.63661977236758138);
   const double r = angle - n * 0x1.921fb544p0 - n * 0x1.0b4611a626331p-34, z = r * r;
   const double s =
-      r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
+      r + r * z *
+              (-1.0 / 6 +
+               z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800)))));
   const double c =
-      1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 +
-               z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600))))));
+      1 + z * (-0.5 + z * (1.0 / 24 +
+                           z * (-1.0 / 720 +
+                                z * (1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600))))));
   switch (static_cast<int>(n) & 3) {
-    case 0: return {s, c};
-    case 1: return {c, -s};
-    case 2: return {-s, -c};
-    default: return {-c, s};
+    case 0:
+      return {s, c};
+    case 1:
+      return {c, -s};
+    case 2:
+      return {-s, -c};
+    default:
+      return {-c, s};
   }
 }
 
-// cos and sin (times the magnitude) of one row, shared by its heads. half: rotary_dim / 2 values;
-// adjacent: each twice, the sine of the even lane negated.
+// cos and sin (times the magnitude) of one row, shared by its heads: rotary_dim / 2 values for
+// half, each twice with the sine of the even lane negated for adjacent.
 struct Rotation {
   float *cos, *sin;
   std::int64_t rotary_dim;
@@ -45,15 +52,18 @@ struct Rotation {
 
   template <typename Op>
   Rotation(const Op& op, std::byte* scratch)
-      : cos(reinterpret_cast<float*>(scratch)), sin(cos + round_up(op.rotary_dim + 16, 16)),
-          rotary_dim(op.rotary_dim), style(op.style) {}
+      : cos(reinterpret_cast<float*>(scratch)),
+        sin(cos + round_up(op.rotary_dim + 16, 16)),
+        rotary_dim(op.rotary_dim),
+        style(op.style) {}
 
   void set(std::int32_t position, const float* inv_freq, float magnitude) noexcept {
     for (std::int64_t i = 0; i < rotary_dim / 2; ++i) {
       // The product is rounded to f32, as the models were trained.
       const float angle = static_cast<float>(position) * inv_freq[i];
       const SinCos t = sin_cos(angle);
-      const float c = static_cast<float>(t.cos) * magnitude, s = static_cast<float>(t.sin) * magnitude;
+      const float c = static_cast<float>(t.cos) * magnitude,
+                  s = static_cast<float>(t.sin) * magnitude;
       if (style == RopeStyle::half) {
         cos[i] = c;
         sin[i] = s;
@@ -138,7 +148,8 @@ void rope_append(const RopeAppend& op, const KernelArgs& a) noexcept {
   const auto* positions = static_cast<const std::int32_t*>(a.in[9].data);
   const auto* q_norm = op.norm ? static_cast<const float*>(a.in[10].data) : nullptr;
   const auto* k_norm = op.norm ? static_cast<const float*>(a.in[11].data) : nullptr;
-  const std::int64_t d = op.head_dim, heads = q.dims[1] / d, kv_heads = cache.dims[0], units = heads + kv_heads;
+  const std::int64_t d = op.head_dim, heads = q.dims[1] / d, kv_heads = cache.dims[0],
+                     units = heads + kv_heads;
   Rotation rotation(op, a.scratch);
   auto* const key = rotation.sin + round_up(op.rotary_dim + 16, 16);
   std::int64_t ready = -1;
@@ -167,7 +178,7 @@ void rope_append(const RopeAppend& op, const KernelArgs& a) noexcept {
 constexpr Kernel kTable[] = {
     kernel<Rope, rope>(RLX_ROW_NAME("rope_f32"), Isa::RLX_ISA_LEVEL, accepts_rope, rope_scratch),
     kernel<RopeAppend, rope_append>(RLX_ROW_NAME("rope_append"), Isa::RLX_ISA_LEVEL,
-        accepts_rope_append, rope_append_scratch),
+                                    accepts_rope_append, rope_append_scratch),
 };
 
 }  // namespace

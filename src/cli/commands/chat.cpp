@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -89,8 +90,8 @@ class Conversation {
       session_.set_system(line.size() > set_system.size() ? line.substr(set_system.size() + 1)
                                                           : "");
     } else {
-      const std::string near =
-          nearest(line.substr(0, line.find(' ')), {"/help", "/clear", "/stats", "/set", "/bye"});
+      static const std::string known[] = {"/help", "/clear", "/stats", "/set", "/bye"};
+      const std::string near = nearest(line.substr(0, line.find(' ')), known);
       say(fmt::format("unknown command {}{}", one_line(line),
                       near.empty() ? "; /help lists them" : ", did you mean " + near + "?"));
     }

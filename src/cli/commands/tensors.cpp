@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "formats/gguf.h"

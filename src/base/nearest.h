@@ -1,0 +1,15 @@
+// The nearest of some names, for messages about an unknown one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rlx {
+
+/// The candidate with the fewest edits (Levenshtein distance) from `word`, the first of equals;
+/// empty when all are more than half the word away (at least 2 edits): a suggestion that far off is
+/// no help.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace rlx
