@@ -27,7 +27,7 @@ foreach(level ${RLX_ISA_LEVELS})
     add_library(rlx_isa_${level} OBJECT ${sources})
     target_include_directories(rlx_isa_${level} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(rlx_isa_${level} PRIVATE RLX_ISA_LEVEL=${level} RLX_ISA_${level}=1)
-    target_compile_options(rlx_isa_${level} PRIVATE $<$<CONFIG:Release>:-O3> ${RLX_FLAGS_${level}})
+    target_compile_options(rlx_isa_${level} PRIVATE ${RLX_FLAGS_${level}})
     # -march of rlx_base_flags comes first on the command line; the level's -m flags add to it.
     target_link_libraries(rlx_isa_${level} PRIVATE $<BUILD_INTERFACE:rlx_base_flags> rlx::fmt)
     list(APPEND RLX_ISA_OBJECTS $<TARGET_OBJECTS:rlx_isa_${level}>)
@@ -48,9 +48,38 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set_source_files_properties(src/text/tokenizer/tokenizer.cpp PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized)
 endif()
 
-# The standard headers and fmt are most of a small source's compile time: read once for the library and once for the program.
+# Headers and the templates behind them are most of a small source's compile time, so they are read once for the library and
+# once for the program, and the sources of a folder compile in groups (a unity build): 0.6 of the time of all sources alone.
+# Names in anonymous namespaces are unique in these folders, but for the sources of RLX_ALONE, whose names would meet a
+# neighbour's. The presets debug, tsan and fuzz compile every source by itself and so find missing includes.
 target_precompile_headers(rlx PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
-                          <string_view> <vector> <fmt/format.h>)
+                          <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+set(RLX_GROUPED base cli cli/commands compiler compiler/passes flow flow/blocks formats ir models ops runtime tensor
+                text/template text/tokenizer)
+set(RLX_ALONE base/fmt_bodies cli/allocations cli/inspect_json ops/interpret ops/matmul tensor/dim text/tokenizer/regex
+              text/tokenizer/tokenizer)
+set(RLX_GROUP_SIZE 6)
+function(rlx_group_sources target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(folder ${RLX_GROUPED})
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+    set(count 0)
+    foreach(source ${sources})
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE name)
+      string(REGEX REPLACE "\\.cpp$" "" name ${name})
+      if(name IN_LIST RLX_ALONE OR name MATCHES "\\.simd$")
+        continue()
+      endif()
+      string(REPLACE "/" "_" group "${folder}")
+      math(EXPR index "${count} / ${RLX_GROUP_SIZE}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${group}_${index}")
+      math(EXPR count "${count} + 1")
+    endforeach()
+  endforeach()
+endfunction()
+if(RLX_GROUP)
+  rlx_group_sources(rlx)
+endif()
 
 if(RLX_CLI_SOURCES)
   add_executable(rlx_cli ${RLX_CLI_SOURCES})
@@ -58,6 +87,11 @@ if(RLX_CLI_SOURCES)
   target_link_libraries(rlx_cli PRIVATE rlx rlx_flags)
   target_compile_definitions(rlx_cli PRIVATE RLX_VERSION="${PROJECT_VERSION}")
   target_precompile_headers(rlx_cli PRIVATE <functional> <map> <memory> <string> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+  # Flags and tables of text: compiled for the time that it takes, as tests are.
+  target_compile_options(rlx_cli PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(RLX_GROUP)
+    rlx_group_sources(rlx_cli)
+  endif()
   if(NOT RLX_SANITIZE)
     target_link_options(rlx_cli PRIVATE -static-libstdc++ -static-libgcc)
   endif()

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the reference reader
 // Our own limits, so that a hostile header cannot make us allocate many times its size.
-constexpr std::size_t kMaxDims = 64;
+constexpr std::size_t kMaxTensorDims = 64;
 constexpr std::size_t kMaxMetadataKeys = 65'536;
 
 struct TypeName {
@@ -42,9 +42,9 @@ struct Record {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> range;
 };
 
-class Parser {
+class HeaderParser {
  public:
-  Parser(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+  HeaderParser(std::span<const std::byte> bytes, std::string_view file) : bytes_(bytes), file_(file) {}
 
   std::vector<SafetensorsTensor> tensors;
   std::vector<std::uint32_t> by_name;
@@ -137,8 +137,8 @@ class Parser {
       const std::uint64_t at = json_->next_offset();
       const auto dim = checked_cast<std::int64_t>(json_->unsigned_integer("an integer of a shape"));
       if (!dim) json_->fail(at, "tensor {}: a dimension does not fit in 63 bits", quote(r.name));
-      if (shape.size() == kMaxDims)
-        json_->fail(at, "tensor {}: more than {} dimensions", quote(r.name), kMaxDims);
+      if (shape.size() == kMaxTensorDims)
+        json_->fail(at, "tensor {}: more than {} dimensions", quote(r.name), kMaxTensorDims);
       shape.push_back(*dim);
     });
     return shape;
@@ -255,7 +255,7 @@ struct SafetensorsFile::Impl {
 };
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
-  Parser parser(impl_->bytes, impl_->path);
+  HeaderParser parser(impl_->bytes, impl_->path);
   parser.parse();
   impl_->tensors = std::move(parser.tensors);
   impl_->by_name = std::move(parser.by_name);

@@ -24,7 +24,7 @@ std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std
     text += (k > 0 ? ", " : "") + number({i, static_cast<std::int32_t>(k)});
   text += fmt::format(" = {}", n.def->name);
   if (n.def->has(Trait::source)) {
-    text += " " + quoted(n.name);
+    text += " " + rlx::quoted(n.name);
   } else {
     text += "(";
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
@@ -34,7 +34,7 @@ std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std
   text += n.def->print(n.attrs) + " :";
   for (std::size_t k = 0; k < n.results.size(); ++k)
     text += (k > 0 ? ", " : " ") + n.results[k].text();
-  if (!n.origin.empty()) text += " @" + quoted(n.origin);
+  if (!n.origin.empty()) text += " @" + rlx::quoted(n.origin);
   return text;
 }
 
@@ -63,13 +63,13 @@ std::string print_node(const Graph& graph, std::int32_t node) {
 
 std::string print(const Graph& graph) {
   const std::vector<std::int32_t> first = numbers(graph);
-  std::string text = fmt::format("graph {} stage={}\n", quoted(graph.name), name(graph.stage));
+  std::string text = fmt::format("graph {} stage={}\n", rlx::quoted(graph.name), name(graph.stage));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i)
     text += "  " + line(graph, first, static_cast<std::int32_t>(i)) + "\n";
   text += "return";
   for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
     const Output& o = graph.outputs()[k];
-    text += fmt::format("{} {} %{}", k > 0 ? "," : "", quoted(o.name),
+    text += fmt::format("{} {} %{}", k > 0 ? "," : "", rlx::quoted(o.name),
                         first[static_cast<std::size_t>(o.value.node)] + o.value.index);
   }
   return text + "\n";

@@ -9,8 +9,6 @@ namespace {
 
 const Architecture* const kAll[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma3};
 
-using NameList = std::span<const std::string_view>;
-
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {
   for (const Architecture* a : kAll)
     if (std::find((a->*names).begin(), (a->*names).end(), wanted) != (a->*names).end()) return a;

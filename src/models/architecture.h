@@ -2,6 +2,8 @@
 // config, and its flow.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -45,12 +47,18 @@ struct FlowInput {
   std::int64_t session = 0;  ///< tokens that the session holds at most
 };
 
+/// Up to eight names, in the table of a family.
+struct NameList {
+  std::array<std::string_view, 8> names;
+  const std::string_view* begin() const { return names.data(); }
+  const std::string_view* end() const { return std::find(begin(), begin() + names.size(), std::string_view()); }
+};
+
 struct Architecture {
-  std::string_view name;                      ///< of the family
-  std::span<const std::string_view> gguf;     ///< general.architecture
-  std::span<const std::string_view> classes;  ///< config.json: architectures
-  std::span<const std::string_view>
-      model_types;                ///< config.json: model_type, when there are no architectures
+  std::string_view name;          ///< of the family
+  NameList gguf;                  ///< general.architecture
+  NameList classes;               ///< config.json: architectures
+  NameList model_types;           ///< config.json: model_type, when there are no architectures
   std::string_view hub_defaults;  ///< JSON: what a config.json of this family may leave out
   std::span<const TensorName> tensors;
   /// What differs from the common reading of the format; counts are checked before.

@@ -10,11 +10,7 @@
 namespace rlx {
 namespace {
 
-constexpr std::string_view kGguf[] = {"gemma3"};
-constexpr std::string_view kClasses[] = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"};
-constexpr std::string_view kModelTypes[] = {"gemma3_text", "gemma3"};
-
-constexpr TensorName kTensors[] = {
+constexpr TensorName kGemma3Tensors[] = {
     {"embedding", "embed_tokens", "token_embd"},
     {"attention_norm", "layers.{}.input_layernorm", "blk.{}.attn_norm"},
     {"wq", "layers.{}.self_attn.q_proj", "blk.{}.attn_q"},
@@ -49,7 +45,7 @@ void common(DecoderConfig& c) {
 
 /// Files name neither the pattern nor the local base unless they differ; norms are stored with the
 /// 1 added.
-void read_gguf(const GgufFile& file, const WeightSource&, DecoderConfig& c) {
+void read_gemma3_gguf(const GgufFile& file, const WeightSource&, DecoderConfig& c) {
   common(c);
   c.activation = "gelu_pytorch_tanh";
   const std::string pattern = c.key_prefix + ".attention.sliding_window_pattern";
@@ -81,7 +77,7 @@ bool window_by_pattern(const HubConfig& hub, std::int64_t layer) {
 /// Parameters by type of layer, or the older keys: rope_scaling is for the full layers,
 /// rope_local_base_freq for the others. The config's attn_logit_softcapping is not applied: the
 /// reference implementation of this family does not read it.
-void read_hub(const HubConfig& hub, DecoderConfig& c) {
+void read_gemma3_hub(const HubConfig& hub, DecoderConfig& c) {
   common(c);
   c.norm_offset = 1.0;
   c.activation = hub.text("hidden_activation").value_or("gelu_pytorch_tanh");
@@ -133,16 +129,16 @@ ModelFlow flow_of(const FlowInput& in) {
 
 constinit const Architecture kGemma3 = {
     .name = "gemma3",
-    .gguf = kGguf,
-    .classes = kClasses,
-    .model_types = kModelTypes,
+    .gguf = {{"gemma3"}},
+    .classes = {{"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"}},
+    .model_types = {{"gemma3_text", "gemma3"}},
     .hub_defaults =
         R"({"vocab_size": 262208, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "head_dim": 256,
                         "num_attention_heads": 8, "num_key_value_heads": 4, "sliding_window": 4096, "rope_theta": 1e6,
                         "query_pre_attn_scalar": 256, "tie_word_embeddings": true})",
-    .tensors = kTensors,
-    .read_gguf = read_gguf,
-    .read_hub = read_hub,
+    .tensors = kGemma3Tensors,
+    .read_gguf = read_gemma3_gguf,
+    .read_hub = read_gemma3_hub,
     .flow = flow_of,
 };
 

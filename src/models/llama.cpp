@@ -6,29 +6,25 @@
 namespace rlx {
 namespace {
 
-constexpr std::string_view kGguf[] = {"llama"};
-constexpr std::string_view kClasses[] = {"LlamaForCausalLM"};
-constexpr std::string_view kModelTypes[] = {"llama"};
-
 // GGUF files of this family store the rows of wq and wk in the order of adjacent pairs.
-void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) {
+void read_llama_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) {
   c.rope_style = RopeStyle::adjacent;
 }
 
-void read_hub(const HubConfig&, DecoderConfig&) {}
+void read_llama_hub(const HubConfig&, DecoderConfig&) {}
 
 }  // namespace
 
 constinit const Architecture kLlama = {
     .name = "llama",
-    .gguf = kGguf,
-    .classes = kClasses,
-    .model_types = kModelTypes,
+    .gguf = {{"llama"}},
+    .classes = {{"LlamaForCausalLM"}},
+    .model_types = {{"llama"}},
     .hub_defaults =
         R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "hidden_act": "silu"})",
     .tensors = kPreNormTensors,
-    .read_gguf = read_gguf,
-    .read_hub = read_hub,
+    .read_gguf = read_llama_gguf,
+    .read_hub = read_llama_hub,
     .flow = pre_norm_decoder,
 };
 

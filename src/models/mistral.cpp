@@ -6,21 +6,17 @@
 namespace rlx {
 namespace {
 
-constexpr std::string_view kGguf[] = {"mistral"};
-constexpr std::string_view kClasses[] = {"MistralForCausalLM"};
-constexpr std::string_view kModelTypes[] = {"mistral"};
-
 void use_window(DecoderConfig& c, std::int64_t window) {
   c.window = window;
   c.windowed.assign(c.windowed.size(), window != 0);
 }
 
-void read_gguf(const GgufFile& file, const WeightSource&, DecoderConfig& c) {
+void read_mistral_gguf(const GgufFile& file, const WeightSource&, DecoderConfig& c) {
   c.rope_style = RopeStyle::adjacent;
   use_window(c, file.get_int(c.key_prefix + ".attention.sliding_window").value_or(0));
 }
 
-void read_hub(const HubConfig& hub, DecoderConfig& c) {
+void read_mistral_hub(const HubConfig& hub, DecoderConfig& c) {
   use_window(c, hub.integer("sliding_window").value_or(0));
   c.qkv_bias = c.out_bias = c.mlp_bias = false;
 }
@@ -29,15 +25,15 @@ void read_hub(const HubConfig& hub, DecoderConfig& c) {
 
 constinit const Architecture kMistral = {
     .name = "mistral",
-    .gguf = kGguf,
-    .classes = kClasses,
-    .model_types = kModelTypes,
+    .gguf = {{"mistral"}},
+    .classes = {{"MistralForCausalLM"}},
+    .model_types = {{"mistral"}},
     .hub_defaults =
         R"({"max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "hidden_act": "silu",
                         "num_key_value_heads": 8, "sliding_window": 4096})",
     .tensors = kPreNormTensors,
-    .read_gguf = read_gguf,
-    .read_hub = read_hub,
+    .read_gguf = read_mistral_gguf,
+    .read_hub = read_mistral_hub,
     .flow = pre_norm_decoder,
 };
 

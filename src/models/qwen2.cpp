@@ -6,18 +6,14 @@
 namespace rlx {
 namespace {
 
-constexpr std::string_view kGguf[] = {"qwen2"};
-constexpr std::string_view kClasses[] = {"Qwen2ForCausalLM"};
-constexpr std::string_view kModelTypes[] = {"qwen2"};
-
 void biases(DecoderConfig& c) {
   c.qkv_bias = true;
   c.out_bias = c.mlp_bias = false;
 }
 
-void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { biases(c); }
+void read_qwen2_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { biases(c); }
 
-void read_hub(const HubConfig& hub, DecoderConfig& c) {
+void read_qwen2_hub(const HubConfig& hub, DecoderConfig& c) {
   biases(c);
   read_upper_window(hub, c);
 }
@@ -26,15 +22,15 @@ void read_hub(const HubConfig& hub, DecoderConfig& c) {
 
 constinit const Architecture kQwen2 = {
     .name = "qwen2",
-    .gguf = kGguf,
-    .classes = kClasses,
-    .model_types = kModelTypes,
+    .gguf = {{"qwen2"}},
+    .classes = {{"Qwen2ForCausalLM"}},
+    .model_types = {{"qwen2"}},
     .hub_defaults =
         R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu",
                         "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
     .tensors = kPreNormTensors,
-    .read_gguf = read_gguf,
-    .read_hub = read_hub,
+    .read_gguf = read_qwen2_gguf,
+    .read_hub = read_qwen2_hub,
     .flow = pre_norm_decoder,
 };
 

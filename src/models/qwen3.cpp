@@ -6,13 +6,9 @@
 namespace rlx {
 namespace {
 
-constexpr std::string_view kGguf[] = {"qwen3"};
-constexpr std::string_view kClasses[] = {"Qwen3ForCausalLM"};
-constexpr std::string_view kModelTypes[] = {"qwen3"};
+void read_qwen3_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { c.qk_norm = true; }
 
-void read_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) { c.qk_norm = true; }
-
-void read_hub(const HubConfig& hub, DecoderConfig& c) {
+void read_qwen3_hub(const HubConfig& hub, DecoderConfig& c) {
   c.qk_norm = true;
   c.mlp_bias = false;
   read_upper_window(hub, c);
@@ -22,15 +18,15 @@ void read_hub(const HubConfig& hub, DecoderConfig& c) {
 
 constinit const Architecture kQwen3 = {
     .name = "qwen3",
-    .gguf = kGguf,
-    .classes = kClasses,
-    .model_types = kModelTypes,
+    .gguf = {{"qwen3"}},
+    .classes = {{"Qwen3ForCausalLM"}},
+    .model_types = {{"qwen3"}},
     .hub_defaults =
         R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "hidden_act": "silu", "head_dim": 128,
                         "num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28})",
     .tensors = kPreNormTensors,
-    .read_gguf = read_gguf,
-    .read_hub = read_hub,
+    .read_gguf = read_qwen3_gguf,
+    .read_hub = read_qwen3_hub,
     .flow = pre_norm_decoder,
 };
 

@@ -8,8 +8,8 @@
 namespace rlx {
 namespace {
 
-constexpr std::int64_t kPiece =
-    64;  // rows whose logits exist at once: a chunk of a large vocabulary would take a GiB
+// Rows whose logits exist at once: a chunk of a large vocabulary would take a GiB.
+constexpr std::int64_t kEvaluatedPiece = 64;
 
 /// Walks the chunks of a text. `visit` gets the index of the predicted token in the chunk and one
 /// row of logits per decoder.
@@ -45,9 +45,9 @@ class Chunks {
       if (half > 0) d->step(all.first(half), Decoder::Want::none);
     }
     std::vector<std::span<const float>> logits(decoders.size());
-    for (std::size_t at = half; at < end; at += kPiece) {
+    for (std::size_t at = half; at < end; at += kEvaluatedPiece) {
       if (o_.cancelled && o_.cancelled()) return;
-      const std::size_t n = std::min<std::size_t>(kPiece, end - at);
+      const std::size_t n = std::min<std::size_t>(kEvaluatedPiece, end - at);
       for (std::size_t i = 0; i < decoders.size(); ++i)
         logits[i] = decoders[i]->step(all.subspan(at, n), Decoder::Want::all);
       for (std::size_t r = 0; r < n; ++r) visit(tokens[at + r + 1], logits, r);

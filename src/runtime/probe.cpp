@@ -38,7 +38,7 @@ Loops loops_of(Isa isa) {
           probe_loops::baseline::operations_per_round};
 }
 
-double seconds_since(Clock::time_point start) {
+double seconds_of_pass(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -65,11 +65,11 @@ ProbeResult probe(Workers& workers) {
       keep(loops.read(buffer.data() + t * share, static_cast<std::size_t>(share)));
     });
     best.gbps =
-        std::max(best.gbps, static_cast<double>(share * threads) / seconds_since(start) / 1e9);
+        std::max(best.gbps, static_cast<double>(share * threads) / seconds_of_pass(start) / 1e9);
     start = Clock::now();
     workers.run([&](int) noexcept { keep(static_cast<std::uint64_t>(loops.multiply(kRounds))); });
     best.gops = std::max(best.gops, static_cast<double>(kRounds * loops.operations * threads) /
-                                        seconds_since(start) / 1e9);
+                                        seconds_of_pass(start) / 1e9);
   }
   return best;
 }

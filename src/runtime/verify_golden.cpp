@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kCloseMargin = 1e-3;  // below it the reference itself is a toss-up
-constexpr std::int64_t kPiece = 7;  // rows of a piece when a case runs in chunks: divides no tile
+constexpr std::int64_t kGoldenPiece = 7;  // rows of a piece when a case runs in chunks: divides no tile
 
 bool is_golden(const fs::path& folder) {
   std::error_code ignored;
@@ -74,7 +74,7 @@ class Checker {
     const auto size = static_cast<std::size_t>(rows * vocab);
     const auto expected =
         std::span<const float>(all).subspan(static_cast<std::size_t>(b) * size, size);
-    for (const std::int64_t piece : {rows, kPiece, std::int64_t{1}})
+    for (const std::int64_t piece : {rows, kGoldenPiece, std::int64_t{1}})
       compare(stem, tokens, expected, piece);
   }
 

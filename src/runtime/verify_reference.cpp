@@ -11,7 +11,7 @@
 namespace rlx {
 namespace {
 
-constexpr std::int64_t kPiece = 64;
+constexpr std::int64_t kReferencePiece = 64;
 constexpr double kLeastLog = -700;  // exp of it is still above 0
 
 /// One position: the reference's top tokens with their log-probabilities, and our logits.
@@ -63,8 +63,8 @@ TextDistance text_distance(Decoder& decoder, const ReferenceTensors& tensors,
   const auto width = static_cast<std::size_t>(shape[1]);
   decoder.truncate(0);
   TextDistance out;
-  for (std::size_t at = 0; at < ids.size(); at += kPiece) {
-    const std::size_t n = std::min<std::size_t>(kPiece, ids.size() - at);
+  for (std::size_t at = 0; at < ids.size(); at += kReferencePiece) {
+    const std::size_t n = std::min<std::size_t>(kReferencePiece, ids.size() - at);
     const std::span<const float> logits =
         decoder.step(std::span<const std::int32_t>(ids).subspan(at, n), Decoder::Want::all);
     for (std::size_t r = 0; r < n; ++r) {

@@ -9,7 +9,7 @@
 namespace rlx {
 namespace {
 
-constexpr std::int64_t kAlign = 64;
+constexpr std::int64_t kWeightAlign = 64;
 
 std::int64_t entry_bytes(const WeightEntry& e, const Backend& backend) {
   if (e.layout == Layout::plain) return view_bytes(e.shape.with(e.dtype), {});
@@ -83,7 +83,7 @@ std::vector<WeightStore::Missing> WeightStore::missing(const Program& program,
 std::int64_t WeightStore::needed_bytes(const Program& program, const Backend& backend) const {
   std::int64_t sum = 0;
   for (const Missing& m : missing(program, backend))
-    sum = require(checked_add(sum, round_up(m.bytes, kAlign)), "weights");
+    sum = require(checked_add(sum, round_up(m.bytes, kWeightAlign)), "weights");
   return sum;
 }
 
@@ -125,7 +125,7 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
     std::int64_t at = 0;
     for (Missing& m : list) {
       m.out = arena.data() + at;
-      at += round_up(m.bytes, kAlign);
+      at += round_up(m.bytes, kWeightAlign);
       fill(m, backend, workers);
       entries_.emplace(Key{m.entry->param, m.entry->dtype, m.entry->layout}, m.out);
       ++packed_tensors_;

@@ -48,7 +48,7 @@ inline std::string content(const fs::path& path) {
 
 inline std::string program() { return std::string(RLX_BINARY_DIR) + "/rlx"; }
 
-/// `words`: the program first. `settings`: NAME=VALUE on top of this process's environment.
+/// `words`: the program first. `settings`: words for env(1) on top of this environment, NAME=VALUE or -u NAME.
 inline Outcome run_words(std::vector<std::string> words, const std::string& input = "",
                          const std::vector<std::string>& settings = {}) {
   const Scratch scratch;

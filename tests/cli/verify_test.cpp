@@ -56,7 +56,8 @@ TEST(Verify, OnAnOldProcessor) {
   if (std::string(RLX_TEST_SANITIZE) != "") GTEST_SKIP() << "sanitizers do not run under qemu";
   if (!fs::exists("/usr/bin/qemu-x86_64")) GTEST_SKIP() << "qemu-x86_64 is not installed";
   const Outcome r = run_words({"/usr/bin/qemu-x86_64", "-cpu", "Nehalem", program(), "verify",
-                               golden_model("llama"), "--threads", "1"});
+                               golden_model("llama"), "--threads", "1"},
+                              "", {"-u", "RLX_ISA"});
   EXPECT_EQ(r.code, 0) << r.err << r.out;
 }
 

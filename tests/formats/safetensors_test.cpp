@@ -41,11 +41,11 @@ std::string message_of(F f) {
   return "accepted";
 }
 
-std::string error_of(const Bytes& b) {
+std::string safetensors_error(const Bytes& b) {
   return message_of([&] { SafetensorsFile::from_bytes(b.span(), "m.safetensors"); });
 }
 
-std::vector<BadFile> bad_headers() {
+std::vector<BadFile> bad_json_headers() {
   std::string deep = "{\"t\":{\"x\":";
   for (int i = 0; i < 100'000; ++i) deep += '[';
   return {
@@ -95,7 +95,7 @@ std::vector<BadFile> bad_headers() {
   };
 }
 
-std::vector<BadFile> bad_tensors() {
+std::vector<BadFile> bad_entries() {
   return {
       {"tensor that is a number", file("{\"t\":1}"),
        "expected an object that describes a tensor, found '1'"},
@@ -177,9 +177,9 @@ std::vector<BadFile> bad_tensors() {
 }
 
 TEST(Safetensors, BadFilesAreRefusedWithFileOffsetAndReason) {
-  for (const auto& list : {bad_headers(), bad_tensors()})
+  for (const auto& list : {bad_json_headers(), bad_entries()})
     for (const BadFile& bad : list) {
-      const std::string message = error_of(bad.bytes);
+      const std::string message = safetensors_error(bad.bytes);
       EXPECT_NE(message.find(bad.message), std::string::npos) << bad.what << ": " << message;
       EXPECT_EQ(message.rfind("m.safetensors: offset ", 0), 0u) << bad.what << ": " << message;
     }
@@ -192,7 +192,7 @@ TEST(Safetensors, DuplicateNamesAreNamed) {
   for (const std::string& second : {a, b})
     for (const std::string name : {"a", "\\u0061"}) {
       const std::string message =
-          error_of(file("{\"a\":" + a + ",\"" + name + "\":" + second + "}", 8));
+          safetensors_error(file("{\"a\":" + a + ",\"" + name + "\":" + second + "}", 8));
       EXPECT_EQ(message, "m.safetensors: offset 61: duplicate tensor name 'a'");
     }
 }
@@ -201,7 +201,7 @@ TEST(Safetensors, DuplicateNamesAreNamed) {
 TEST(Safetensors, FilesWithoutTensorsLoad) {
   for (const std::string_view header :
        {"{}", "{}   ", R"({"__metadata__":{}})", R"({"__metadata__":{"format":"pt"}})"})
-    EXPECT_EQ(error_of(file(header)), "accepted") << header;
+    EXPECT_EQ(safetensors_error(file(header)), "accepted") << header;
   const Bytes b = file(R"({"__metadata__":{"a":"\u00e9\ud83d\ude00\n"}})");
   EXPECT_EQ(SafetensorsFile::from_bytes(b.span(), "m").metadata().at("a"),
             "\xc3\xa9\xf0\x9f\x98\x80\n");
@@ -225,10 +225,10 @@ TEST(Safetensors, UnknownFieldsAreIgnored) {
   const Bytes b = tensor(
       R"("dtype":"U8","shape":[1],"x":[{"y":-1.5e+3},true,false,null,"z",[]],"data_offsets":[0,1])",
       1);
-  EXPECT_EQ(error_of(b), "accepted");
+  EXPECT_EQ(safetensors_error(b), "accepted");
   for (const std::string_view bad : {"-", "1.", "1e", "00", "tru", "1.e3", "+1", ""})
     EXPECT_NE(
-        error_of(tensor(
+        safetensors_error(tensor(
             "\"x\":" + std::string(bad) + R"(,"dtype":"U8","shape":[],"data_offsets":[0,1])", 1)),
         "accepted")
         << bad;
@@ -250,8 +250,8 @@ TEST(Safetensors, MetadataKeysAreBounded) {
     for (int i = 0; i < n; ++i) header += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
     return file(header + "}}");
   };
-  EXPECT_EQ(error_of(with_keys(65536)), "accepted");
-  EXPECT_NE(error_of(with_keys(65537)).find("'__metadata__': more than 65536 keys"),
+  EXPECT_EQ(safetensors_error(with_keys(65536)), "accepted");
+  EXPECT_NE(safetensors_error(with_keys(65537)).find("'__metadata__': more than 65536 keys"),
             std::string::npos);
 }
 

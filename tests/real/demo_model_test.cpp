@@ -73,7 +73,8 @@ TEST_F(DemoModel, RunsOnAnOldProcessor) {
   if (std::string(RLX_TEST_SANITIZE) != "") GTEST_SKIP() << "sanitizers do not run under qemu";
   if (!fs::exists("/usr/bin/qemu-x86_64")) GTEST_SKIP() << "qemu-x86_64 is not installed";
   const Outcome r = run_words({"/usr/bin/qemu-x86_64", "-cpu", "Nehalem", program(), "run", path,
-                               "-p", "Hello", "-n", "2", "--temp", "0", "-t", "1"});
+                               "-p", "Hello", "-n", "2", "--temp", "0", "-t", "1"},
+                              "", {"-u", "RLX_ISA"});
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.out, "");
 }

@@ -14,7 +14,7 @@
 namespace rlx {
 namespace {
 
-Decoder toy(std::int64_t context = 0) {
+Decoder small_decoder(std::int64_t context = 0) {
   DecoderOptions o;
   o.threads = 1;
   o.context = context;
@@ -34,7 +34,7 @@ GenerateResult run(Decoder& d, const std::vector<std::int32_t>& prompt, const Ge
 }
 
 TEST(Generate, EndsAtTheLimit) {
-  Decoder d = toy();
+  Decoder d = small_decoder();
   GenerateOptions o;
   o.max_tokens = 5;
   const GenerateResult r = run(d, {1, 2, 3}, o);
@@ -45,7 +45,7 @@ TEST(Generate, EndsAtTheLimit) {
 }
 
 TEST(Generate, AnEndTokenIsNoPartOfTheText) {
-  Decoder d = toy();
+  Decoder d = small_decoder();
   GenerateOptions o;
   o.max_tokens = 4;
   const GenerateResult all = run(d, {1, 2, 3}, o);
@@ -59,7 +59,7 @@ TEST(Generate, AnEndTokenIsNoPartOfTheText) {
 }
 
 TEST(Generate, ThePromptMustFitTheContext) {  // S10
-  Decoder d = toy(8);
+  Decoder d = small_decoder(8);
   const std::vector<std::int32_t> fits(8, 3), longer(9, 3);
   const GenerateResult r = run(d, fits, {});
   EXPECT_EQ(r.ids.size(), 1u);
@@ -76,14 +76,14 @@ TEST(Generate, ThePromptMustFitTheContext) {  // S10
 }
 
 TEST(Generate, TheContextEndsTheText) {
-  Decoder d = toy(8);
+  Decoder d = small_decoder(8);
   const GenerateResult r = run(d, {1, 2, 3}, {});
   EXPECT_EQ(r.ids.size(), 6u);  // five that are stepped, and one that is not
   EXPECT_EQ(d.past(), 8);
 }
 
 TEST(Generate, CancelStopsBetweenSteps) {
-  Decoder d = toy();
+  Decoder d = small_decoder();
   int asked = 0;
   GenerateOptions o;
   o.cancelled = [&] { return ++asked > 3; };
@@ -114,7 +114,7 @@ TEST(Generate, LogitsThatAreNotFiniteAreAnError) {
 }
 
 TEST(Generate, AnEmptyPromptIsAnError) {
-  Decoder d = toy();
+  Decoder d = small_decoder();
   EXPECT_THROW(run(d, {}, {}), Error);
 }
 

@@ -83,9 +83,9 @@ TEST(Quant, DecodingWorksAtAnyAddress) {
 }
 
 TEST(Quant, EncodingOfSimpleFormatsEqualsTheReference) {
-  const std::vector<float> rows = golden_floats("rows.f32");
+  const std::vector<float> inputs = golden_floats("rows.f32");
   for (const DType dtype : {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0}) {
-    const auto bytes = encoded(dtype, rows);
+    const auto bytes = encoded(dtype, inputs);
     const std::string expected = golden(std::string(name(dtype)) + ".blocks");
     EXPECT_EQ(std::memcmp(bytes.data(), expected.data(), expected.size()), 0) << name(dtype);
   }
@@ -94,10 +94,10 @@ TEST(Quant, EncodingOfSimpleFormatsEqualsTheReference) {
 // The reference's relative error on the same rows is in goldens/quant/index.json; ours may be a
 // little worse, not more.
 TEST(Quant, EncodingOfSearchedFormatsIsAsGoodAsTheReference) {
-  const std::vector<float> rows = golden_floats("rows.f32");
-  EXPECT_LT(relative_rms_error(rows, round_trip(DType::q4_K, rows)), 0.072161 * 1.02);
-  EXPECT_LT(relative_rms_error(rows, round_trip(DType::q6_K, rows)), 0.019961 * 1.02);
-  EXPECT_LT(relative_rms_error(rows, round_trip(DType::xq8, rows)), 0.006078 * 1.02);
+  const std::vector<float> inputs = golden_floats("rows.f32");
+  EXPECT_LT(relative_rms_error(inputs, round_trip(DType::q4_K, inputs)), 0.072161 * 1.02);
+  EXPECT_LT(relative_rms_error(inputs, round_trip(DType::q6_K, inputs)), 0.019961 * 1.02);
+  EXPECT_LT(relative_rms_error(inputs, round_trip(DType::xq8, inputs)), 0.006078 * 1.02);
 }
 
 TEST(Quant, RoundTripStaysWithinTheLimit) {

@@ -38,9 +38,12 @@ constexpr ProductKernels make() {
     k.direct[1] = dense_direct<D, 1>;
     k.direct[2] = dense_direct<D, 2>;
     k.direct[4] = dense_direct<D, 4>;
-  } else {
-    k.direct[1] = widened_direct<D>;  // more tokens: unpacking pays at once
   }
+#if !defined(RLX_ISA_baseline)
+  // More tokens: unpacking pays at once. The baseline unpacks for one token too: these bodies would be half of its
+  // compile time.
+  if constexpr (kPanel<D>.group != 0) k.direct[1] = widened_direct<D>;
+#endif
   if constexpr (D != DType::f32) k.unpack = widen_unpack<D>;
   return k;
 }

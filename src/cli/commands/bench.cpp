@@ -16,7 +16,7 @@ constexpr IntegerRange kTokens{0, 1 << 24};
 constexpr const char* kDefaultPrompt = "512";
 constexpr const char* kDefaultTokens = "128";
 
-struct Flags {
+struct BenchFlags {
   std::vector<std::string> models, random, prompts, tokens, depths, threads, ubatch;
   std::vector<std::string> pair_values;
   std::optional<std::string> type, output;
@@ -26,7 +26,7 @@ struct Flags {
 };
 
 /// -pg takes pairs "512,128", so its comma list comes in twos.
-std::vector<BenchTest> pair_tests(const Flags& f) {
+std::vector<BenchTest> pair_tests(const BenchFlags& f) {
   if (f.pair_values.size() % 2 != 0)
     fail(ErrorCode::usage, "-pg: expected pairs PROMPT,TOKENS, found {} values",
          f.pair_values.size());
@@ -46,7 +46,7 @@ std::vector<std::int64_t> values(std::string_view flag, const std::vector<std::s
 }
 
 /// As llama-bench orders them: by depth, prompts, then generation, then both together.
-std::vector<BenchTest> tests_of(const Flags& f) {
+std::vector<BenchTest> tests_of(const BenchFlags& f) {
   const bool only_pairs = !f.pair_values.empty() && f.prompts.empty() && f.tokens.empty();
   const std::int64_t sequences = f.sequences.value_or(1);
   std::vector<BenchTest> tests;
@@ -65,7 +65,7 @@ std::vector<BenchTest> tests_of(const Flags& f) {
   return tests;
 }
 
-BenchFormat format_of(const Flags& f) {
+BenchFormat format_of(const BenchFlags& f) {
   const std::string text = f.output.value_or("md");
   if (text == "md") return BenchFormat::md;
   if (text == "json") return BenchFormat::json;
@@ -74,13 +74,13 @@ BenchFormat format_of(const Flags& f) {
   fail(ErrorCode::usage, "-o: expected md, json, jsonl or csv, found \"{}\"", text);
 }
 
-struct Source {
+struct BenchSource {
   std::string name;
   bool random = false;
 };
 
-std::vector<Source> sources(const Flags& f) {
-  std::vector<Source> all;
+std::vector<BenchSource> sources(const BenchFlags& f) {
+  std::vector<BenchSource> all;
   for (const std::string& m : f.models) all.push_back({m, false});
   for (const std::string& r : f.random) all.push_back({r, true});
   if (all.empty())
@@ -91,15 +91,15 @@ std::vector<Source> sources(const Flags& f) {
 
 class Bench {
  public:
-  explicit Bench(const Flags& f) : f_(f), tests_(tests_of(f)), report_(format_of(f)) {}
+  explicit Bench(const BenchFlags& f) : f_(f), tests_(tests_of(f)), report_(format_of(f)) {}
 
   int run() {
-    const std::vector<Source> all = sources(f_);
+    const std::vector<BenchSource> all = sources(f_);
     std::vector<std::int64_t> threads{0}, chunks{512};
     if (!f_.threads.empty()) threads = bench_values("-t", f_.threads, kThreadRange);
     if (!f_.ubatch.empty()) chunks = bench_values("-ub", f_.ubatch, {1, 1 << 16});
     const InterruptScope scope;
-    for (const Source& source : all)
+    for (const BenchSource& source : all)
       for (const std::int64_t chunk : chunks)
         for (const std::int64_t t : threads)
           if (!InterruptScope::interrupted()) measure(source, t, chunk);
@@ -108,7 +108,7 @@ class Bench {
   }
 
  private:
-  void measure(const Source& source, std::int64_t threads, std::int64_t chunk) {
+  void measure(const BenchSource& source, std::int64_t threads, std::int64_t chunk) {
     DecoderOptions options = f_.session.options();
     options.threads = static_cast<int>(threads);
     options.chunk = chunk;
@@ -134,13 +134,13 @@ class Bench {
     }
   }
 
-  const Flags& f_;
+  const BenchFlags& f_;
   std::vector<BenchTest> tests_;
   BenchReport report_;
 };
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_bench(Arguments& a) {
+  const auto f = std::make_shared<BenchFlags>();
   a.texts("-m,--model", f->models, "GGUF files or model folders");
   a.texts("--random", f->random,
           fmt::format("Models with random weights: {}", fmt::join(random_model_names(), ", ")));
@@ -174,6 +174,6 @@ const Command kBench = {"bench", "Speed of prompts and of decoding",
                         "  rlx bench -m model.gguf -p 512 -n 128 -t 2\n"
                         "  rlx bench -m model.gguf -p 128-512*2 -n 0 -o json\n"
                         "  rlx bench --random llama-1b --type q4_K -p 64 -n 16 -r 3 --profile\n",
-                        declare};
+                        declare_bench};
 
 }  // namespace rlx::cli

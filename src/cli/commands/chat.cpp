@@ -16,7 +16,7 @@
 namespace rlx::cli {
 namespace {
 
-struct Flags {
+struct ChatFlags {
   std::string model;
   std::optional<std::string> model_flag, prompt, system;
   bool stats = false;
@@ -103,7 +103,7 @@ class Conversation {
   GenerateResult last_;
 };
 
-int run(const Flags& f) {
+int run_chat(const ChatFlags& f) {
   if (f.model_flag && !f.model.empty())
     fail(ErrorCode::usage, "rlx chat: the model is given twice: \"{}\" and -m \"{}\"", f.model,
          *f.model_flag);
@@ -126,8 +126,8 @@ int run(const Flags& f) {
   return conversation.cancelled() ? kExitInterrupted : 0;
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_chat(Arguments& a) {
+  const auto f = std::make_shared<ChatFlags>();
   a.positional("MODEL", f->model, "GGUF file or model folder", false);
   a.text("-m,--model", f->model_flag, "The same as MODEL");
   a.text("-p,--prompt", f->prompt,
@@ -136,7 +136,7 @@ Job declare(Arguments& a) {
   f->sampling.declare(a);
   a.flag("--stats", f->stats, "Print load time, speeds and memory on stderr after each answer");
   f->session.declare(a);
-  return [f] { return run(*f); };
+  return [f] { return run_chat(*f); };
 }
 
 }  // namespace
@@ -146,6 +146,6 @@ const Command kChat = {
     "  rlx chat model.gguf -p \"Why is the sky blue?\"\n"
     "  rlx chat model.gguf                       (a conversation; /help lists its commands)\n"
     "  rlx chat model.gguf --system \"Answer in one sentence.\" --temp 0 --stats\n",
-    declare};
+    declare_chat};
 
 }  // namespace rlx::cli

@@ -96,7 +96,7 @@ std::string text(const ordered_json& j) {
   return t;
 }
 
-Job declare(Arguments& a) {
+Job declare_doctor(Arguments& a) {
   const auto json = std::make_shared<bool>(false);
   a.flag("--json", *json, "JSON instead of words");
   return [json] {
@@ -112,6 +112,6 @@ Job declare(Arguments& a) {
 }  // namespace
 
 const Command kDoctor = {"doctor", "What this machine and this build can do",
-                         "  rlx doctor\n  rlx doctor --json\n", declare};
+                         "  rlx doctor\n  rlx doctor --json\n", declare_doctor};
 
 }  // namespace rlx::cli

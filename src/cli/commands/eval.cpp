@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Flags {
+struct EvalFlags {
   std::optional<std::string> model, base, file;
   std::optional<std::int64_t> chunk;
   bool json = false;
@@ -43,7 +43,7 @@ struct Flags {
   }
 };
 
-EvalOptions eval_options(const Flags& f, const Tokenizer& tokenizer, std::string_view what) {
+EvalOptions eval_options(const EvalFlags& f, const Tokenizer& tokenizer, std::string_view what) {
   EvalOptions o;
   o.chunk = f.size();
   if (tokenizer.adds_bos() && tokenizer.bos()) o.bos = *tokenizer.bos();
@@ -58,7 +58,7 @@ EvalOptions eval_options(const Flags& f, const Tokenizer& tokenizer, std::string
   return o;
 }
 
-int ppl(const Flags& f) {
+int ppl(const EvalFlags& f) {
   f.require("rlx eval ppl");
   const std::string text = read_file(*f.file);
   TextModel model(*f.model, f.options());
@@ -74,7 +74,7 @@ int ppl(const Flags& f) {
   return 0;
 }
 
-int kld(const Flags& f) {
+int kld(const EvalFlags& f) {
   f.require("rlx eval kld");
   if (!f.base)
     fail(ErrorCode::usage, "rlx eval kld: --base MODEL is missing; see `rlx eval kld --help`");
@@ -100,13 +100,13 @@ int kld(const Flags& f) {
 }
 
 Job declare_ppl(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+  const auto f = std::make_shared<EvalFlags>();
   f->declare(a);
   return [f] { return ppl(*f); };
 }
 
 Job declare_kld(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+  const auto f = std::make_shared<EvalFlags>();
   f->declare(a);
   a.text("--base", f->base, "Model to compare with, run with float32 activations");
   return [f] { return kld(*f); };

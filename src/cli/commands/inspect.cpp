@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Flags {
+struct InspectFlags {
   std::string model;
   std::optional<std::string> stage, format, symbols, output;
   bool dispatch = false, json = false, no_passes = false;
@@ -44,7 +44,7 @@ DimBinding parse_symbols(const std::string& text) {
   return binding;
 }
 
-void check(const Flags& f) {
+void check(const InspectFlags& f) {
   const std::string stage = f.stage.value_or("hir"), format = f.format.value_or("text");
   if (stage != "hir" && stage != "mir" && stage != "lir")
     fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
@@ -100,7 +100,7 @@ std::string lir(const Graph& hir, const CompileOptions& options, const Backend& 
               : plan.text(*compiled.program);
 }
 
-std::string stage_text(const Flags& f, const LoadedModel& model, const DecoderOptions& options) {
+std::string stage_text(const InspectFlags& f, const LoadedModel& model, const DecoderOptions& options) {
   const Backend& backend = find_backend(options.device);
   const DimBinding sizes = parse_symbols(f.symbols.value_or("rows=1,out_rows=1"));
   const bool json = f.json || f.format == "json";
@@ -122,7 +122,7 @@ std::string stage_text(const Flags& f, const LoadedModel& model, const DecoderOp
   return json ? json_text(graph_json(graph), 1) + "\n" : print(graph);
 }
 
-std::string content(const Flags& f) {
+std::string content(const InspectFlags& f) {
   const DecoderOptions options = f.session.options();
   BuildOptions build;
   build.context = options.context;
@@ -137,7 +137,7 @@ std::string content(const Flags& f) {
   return f.json || f.format == "json" ? json_text(s) + "\n" : summary_text(s);
 }
 
-int run(const Flags& f) {
+int run_inspect(const InspectFlags& f) {
   check(f);
   const std::string text = content(f);
   if (f.output)
@@ -147,8 +147,8 @@ int run(const Flags& f) {
   return 0;
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_inspect(Arguments& a) {
+  const auto f = std::make_shared<InspectFlags>();
   a.positional("MODEL", f->model, "GGUF file or model folder");
   a.text("--stage", f->stage,
          "hir, mir (after the passes) or lir; without it a summary of the model");
@@ -160,7 +160,7 @@ Job declare(Arguments& a) {
   a.flag("--json", f->json, "The same as --format json");
   a.text("-o,--output", f->output, "Write to this file");
   f->session.declare(a);
-  return [f] { return run(*f); };
+  return [f] { return run_inspect(*f); };
 }
 
 }  // namespace
@@ -171,6 +171,6 @@ const Command kInspect = {
     "  rlx inspect model.gguf --stage mir --symbols rows=1,out_rows=1\n"
     "  rlx inspect model.gguf --stage lir --symbols rows=512,out_rows=1 -o plan.txt\n"
     "  rlx inspect model.gguf --dispatch --json\n",
-    declare};
+    declare_inspect};
 
 }  // namespace rlx::cli

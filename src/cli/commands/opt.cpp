@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::uint64_t kMaxTextBytes = 256u << 20;
 
-struct Flags {
+struct OptFlags {
   std::string file;
   std::vector<std::string> passes;
   std::optional<std::string> device;
   bool list = false;
 };
 
-int run(const Flags& f) {
+int run_opt(const OptFlags& f) {
   if (f.list) {
     for (const Pass& p : pipeline_passes())
       out().write(fmt::format("{}{}\n", p.name, p.required ? " (always runs)" : ""));
@@ -43,13 +43,13 @@ int run(const Flags& f) {
   return 0;
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_opt(Arguments& a) {
+  const auto f = std::make_shared<OptFlags>();
   a.positional("FILE", f->file, "IR text; - is stdin", false);
   a.texts("--passes", f->passes, "Passes to run, in this order; none: the text is printed as read");
   a.text("--device", f->device, "Whose kernels the passes ask for: cpu or reference [cpu]");
   a.flag("--list", f->list, "List the passes in the order of the pipeline");
-  return [f] { return run(*f); };
+  return [f] { return run_opt(*f); };
 }
 
 }  // namespace
@@ -58,6 +58,6 @@ const Command kOpt = {
     "opt", "IR text through passes of the compiler",
     "  rlx inspect model.gguf --stage hir | rlx opt --passes expand_blocks,cse -\n"
     "  rlx opt --list\n",
-    declare};
+    declare_opt};
 
 }  // namespace rlx::cli

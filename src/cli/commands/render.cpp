@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMaxTemplateBytes = 4u << 20;
 
-struct Flags {
+struct RenderFlags {
   std::optional<std::string> file, now;
   bool lines = false;
 };
@@ -66,7 +66,7 @@ Json render(const ChatTemplate& chat, const Json& request, const RenderOptions& 
                        .text}};
 }
 
-int run(const Flags& f) {
+int run_render(const RenderFlags& f) {
   if (!f.file)
     fail(ErrorCode::usage, "rlx render: --template FILE is missing; see `rlx render --help`");
   RenderOptions options;
@@ -90,14 +90,14 @@ int run(const Flags& f) {
   });
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_render(Arguments& a) {
+  const auto f = std::make_shared<RenderFlags>();
   a.text("--template", f->file, "File with the template");
   a.text("--now", f->now, "Time that the template sees, as 2026-03-09T10:11:12 [now]");
   a.flag("--lines", f->lines,
          "An object a line on stdin, {\"text\"} or {\"error\"} a line on stdout; else one object, "
          "and plain text");
-  return [f] { return run(*f); };
+  return [f] { return run_render(*f); };
 }
 
 }  // namespace
@@ -108,6 +108,6 @@ const Command kRender = {
     "         \"arguments\": {\"add_generation_prompt\": true}}' | rlx render --template "
     "chat.jinja\n"
     "  rlx render --template chat.jinja --now 2026-03-09T10:11:12 --lines < requests.jsonl\n",
-    declare};
+    declare_render};
 
 }  // namespace rlx::cli

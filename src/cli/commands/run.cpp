@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Flags {
+struct RunFlags {
   std::string model;
   std::optional<std::string> model_flag, prompt, file;
   bool json = false, stats = false, ignore_eos = false;
@@ -70,7 +70,7 @@ ordered_json timings_json(const GenerateResult& r) {
           {"predicted_per_second", r.decode_per_second()}};
 }
 
-int finish(const Flags& f, const TextModel& model, const GenerateResult& result,
+int finish(const RunFlags& f, const TextModel& model, const GenerateResult& result,
            const std::string& text) {
   if (f.json) {
     ordered_json json = {{"text", text},
@@ -93,7 +93,7 @@ int finish(const Flags& f, const TextModel& model, const GenerateResult& result,
   return result.reason == FinishReason::cancelled ? kExitInterrupted : 0;
 }
 
-int run(const Flags& f) {
+int run_run(const RunFlags& f) {
   const std::string path = f.path(), prompt_text = f.text();
   TextModel model(path, f.session.options());
   std::string origin;
@@ -122,8 +122,8 @@ int run(const Flags& f) {
   return finish(f, model, result, text);
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_run(Arguments& a) {
+  const auto f = std::make_shared<RunFlags>();
   a.positional("MODEL", f->model, "GGUF file or model folder", false);
   a.text("-m,--model", f->model_flag, "The same as MODEL");
   a.text("-p,--prompt", f->prompt, "Text to continue");
@@ -133,7 +133,7 @@ Job declare(Arguments& a) {
   a.flag("--json", f->json, "One JSON object instead of the text");
   a.flag("--stats", f->stats, "Counters, times and memory: on stderr, with --json in the object");
   f->session.declare(a);
-  return [f] { return run(*f); };
+  return [f] { return run_run(*f); };
 }
 
 }  // namespace
@@ -142,6 +142,6 @@ const Command kRun = {"run", "Continue a text",
                       "  rlx run model.gguf -p \"Once upon a time\" -n 64\n"
                       "  rlx run model.gguf -p \"2 + 2 =\" -n 8 --temp 0 --json --stats\n"
                       "  rlx run model-folder -f prompt.txt --temp 0.7 --seed 1\n",
-                      declare};
+                      declare_run};
 
 }  // namespace rlx::cli

@@ -74,7 +74,7 @@ std::vector<float> floats(const Listed& t) {
   return out;
 }
 
-struct Flags {
+struct TensorsFlags {
   std::string file, name;
   std::optional<std::string> dump;
   bool json = false;
@@ -112,7 +112,7 @@ void print_json(const Contents& c) {
   write_json(json);
 }
 
-int run(const Flags& f) {
+int run_tensors(const TensorsFlags& f) {
   if (f.name.empty() == f.dump.has_value())
     fail(ErrorCode::usage, "rlx tensors: {}",
          f.dump ? "--dump needs the NAME of a tensor" : "a NAME needs --dump OUT.f32");
@@ -137,13 +137,13 @@ int run(const Flags& f) {
        near.empty() ? "" : ", did you mean \"" + near + "\"?");
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_tensors(Arguments& a) {
+  const auto f = std::make_shared<TensorsFlags>();
   a.positional("FILE", f->file, "GGUF or safetensors file, or model folder");
   a.positional("NAME", f->name, "Name of a tensor, with --dump", false);
   a.text("--dump", f->dump, "Write the tensor to this file, as little-endian float32");
   a.flag("--json", f->json, "JSON instead of the table");
-  return [f] { return run(*f); };
+  return [f] { return run_tensors(*f); };
 }
 
 struct DequantizeFlags {
@@ -188,7 +188,7 @@ Job declare_dequantize(Arguments& a) {
 const Command kTensors = {"tensors", "Tensors and metadata of a model file",
                           "  rlx tensors model.gguf\n"
                           "  rlx tensors model.gguf token_embd.weight --dump embedding.f32\n",
-                          declare};
+                          declare_tensors};
 const Command kDequantize = {"dequantize", "Raw blocks to float32",
                              "  rlx dequantize --type q4_K --in rows.blocks --out rows.f32\n",
                              declare_dequantize};

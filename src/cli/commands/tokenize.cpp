@@ -13,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Where the tokenizer comes from.
-struct Source {
+struct TokenizeSource {
   std::optional<std::string> tokenizer, model;
 
   void declare(Arguments& a) {
@@ -29,7 +29,7 @@ struct Source {
 };
 
 struct TokenizeFlags {
-  Source source;
+  TokenizeSource source;
   std::optional<std::string> text;
   bool lines = false, no_special = false;
 };
@@ -54,7 +54,7 @@ int tokenize(const TokenizeFlags& f) {
 }
 
 struct DetokenizeFlags {
-  Source source;
+  TokenizeSource source;
   std::optional<std::string> ids;
   bool lines = false, skip_special = false;
 };

@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 // margin is judged.
 constexpr double kMeanKl = 1e-5, kExactMargin = 1e-3, kInt8Margin = 0.3;
 
-struct Flags {
+struct VerifyFlags {
   std::vector<std::string> paths;
   std::optional<std::string> model, reference;
   std::optional<double> tolerance;
@@ -52,7 +52,7 @@ GoldenResult verify_one(const fs::path& folder, const GoldenOptions& options, bo
   }
 }
 
-int verify_paths(const Flags& f) {
+int verify_paths(const VerifyFlags& f) {
   if (f.session.activations || f.session.kv || f.session.fast)
     fail(ErrorCode::usage,
          "rlx verify PATH always uses float32 activations: --activations, --kv and --fast are for "
@@ -132,7 +132,7 @@ bool within_limits(const ReferenceResult& r, bool exact) {
   return ok;
 }
 
-int verify_model(const Flags& f) {
+int verify_model(const VerifyFlags& f) {
   if (!f.model || !f.reference)
     fail(ErrorCode::usage,
          "rlx verify: expected PATHs, or --model FILE with --reference FILE; see `rlx verify "
@@ -154,8 +154,8 @@ int verify_model(const Flags& f) {
   return within_limits(r, options.compile.precision.activations == Activations::f32) ? 0 : 1;
 }
 
-Job declare(Arguments& a) {
-  const auto f = std::make_shared<Flags>();
+Job declare_verify(Arguments& a) {
+  const auto f = std::make_shared<VerifyFlags>();
   a.positionals("PATH", f->paths,
                 "Model folders with cases.json and cases.safetensors, or folders of such");
   a.number("--tolerance", f->tolerance, {0, 1e6}, "Largest difference [that of cases.json]");
@@ -174,6 +174,6 @@ const Command kVerify = {
     "  rlx verify goldens/models/llama\n"
     "  rlx verify goldens/models --threads 2 --json\n"
     "  rlx verify --model model.gguf --reference model.safetensors --activations f32 --json\n",
-    declare};
+    declare_verify};
 
 }  // namespace rlx::cli

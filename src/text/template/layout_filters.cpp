@@ -180,13 +180,13 @@ Value pprint_filter(Args& a) {
   return out.finish();
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kLayoutFilters[] = {
     {"wordwrap", "value,width,break_long_words,wrapstring,break_on_hyphens", 1, wordwrap_filter},
     {"pprint", "value", 1, pprint_filter},
 };
 
 }  // namespace
 
-FunctionTable layout_filters() { return kFilters; }
+FunctionTable layout_filters() { return kLayoutFilters; }
 
 }  // namespace rlx::jinja

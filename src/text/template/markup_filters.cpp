@@ -123,7 +123,7 @@ Value xmlattr_filter(Args& a) {
   return out.finish();
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kMarkupFilters[] = {
     {"safe", "value", 1, safe_filter},
     {"escape", "value", 1, escape_filter},
     {"e", "value", 1, escape_filter},
@@ -136,6 +136,6 @@ constexpr Function kFilters[] = {
 
 }  // namespace
 
-FunctionTable markup_filters() { return kFilters; }
+FunctionTable markup_filters() { return kMarkupFilters; }
 
 }  // namespace rlx::jinja

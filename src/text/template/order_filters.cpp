@@ -145,7 +145,7 @@ Value groupby_filter(Args& a) {
   return Value::list(std::move(groups), &a.budget);
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kOrderFilters[] = {
     {"sort", "value,reverse,case_sensitive,attribute", 1, sort_filter},
     {"dictsort", "value,case_sensitive,by,reverse", 1, dictsort_filter},
     {"unique", "value,case_sensitive,attribute", 1, unique_filter},
@@ -156,6 +156,6 @@ constexpr Function kFilters[] = {
 
 }  // namespace
 
-FunctionTable order_filters() { return kFilters; }
+FunctionTable order_filters() { return kOrderFilters; }
 
 }  // namespace rlx::jinja

@@ -105,7 +105,7 @@ Value lazy(Args& a) {
   }
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kSelectFilters[] = {
     {"map", "value,*,**", 1, lazy<map_filter>},
     {"select", "value,*,**", 1, lazy<select_filter<true, false>>},
     {"reject", "value,*,**", 1, lazy<select_filter<false, false>>},
@@ -115,6 +115,6 @@ constexpr Function kFilters[] = {
 
 }  // namespace
 
-FunctionTable select_filters() { return kFilters; }
+FunctionTable select_filters() { return kSelectFilters; }
 
 }  // namespace rlx::jinja

@@ -110,7 +110,7 @@ Value slice_filter(Args& a) {
   return generate([it] { return it->next(); }, it->depth() + 1, a.budget);
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kSequenceFilters[] = {
     {"length", "value", 1, length_filter},
     {"count", "value", 1, length_filter},
     {"first", "value", 1, first_filter},
@@ -154,6 +154,6 @@ Value read_path(Evaluator& ev, const Value& v, const Value& path, const Value* f
   }
 }
 
-FunctionTable sequence_filters() { return kFilters; }
+FunctionTable sequence_filters() { return kSequenceFilters; }
 
 }  // namespace rlx::jinja

@@ -165,7 +165,7 @@ Value reverse_filter(Args& a) {
       a[0].depth() + 1, a.budget);
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kTextFilters[] = {
     {"upper", "value", 1, case_filter<Letters::upper>},
     {"lower", "value", 1, case_filter<Letters::lower>},
     {"capitalize", "value", 1, case_filter<Letters::capitalize>},
@@ -184,6 +184,6 @@ constexpr Function kFilters[] = {
 
 }  // namespace
 
-FunctionTable text_filters() { return kFilters; }
+FunctionTable text_filters() { return kTextFilters; }
 
 }  // namespace rlx::jinja

@@ -140,7 +140,7 @@ Value filesizeformat_filter(Args& a) {
       &a.budget);
 }
 
-constexpr Function kFilters[] = {
+constexpr Function kValueFilters[] = {
     {"default", "value,default_value,boolean", 1, default_filter},
     {"d", "value,default_value,boolean", 1, default_filter},
     {"abs", "value", 1, abs_filter},
@@ -155,6 +155,6 @@ constexpr Function kFilters[] = {
 
 }  // namespace
 
-FunctionTable value_filters() { return kFilters; }
+FunctionTable value_filters() { return kValueFilters; }
 
 }  // namespace rlx::jinja
