@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -27,49 +28,42 @@ class KeyWriter {
  public:
   /// `kind` says what the key is of ("variant"): keys of different kinds never meet.
   explicit KeyWriter(std::string_view kind, std::uint32_t schema = kKeySchema) {
-    bytes_.reserve(512);  // an executable's key; one allocation instead of five
     integer("schema", schema);
     text("kind", kind);
   }
 
   KeyWriter& text(std::string_view field, std::string_view value) {
-    head('t', field);
-    size(value.size());
-    bytes_.append(value);
+    char* at = head('t', field, 8 + value.size());
+    copy(word(at, value.size()), value);
     return *this;
   }
   KeyWriter& integer(std::string_view field, std::int64_t value) {
-    head('i', field);
-    word(static_cast<std::uint64_t>(value));
+    word(head('i', field, 8), static_cast<std::uint64_t>(value));
     return *this;
   }
   KeyWriter& boolean(std::string_view field, bool value) {
-    head(value ? 'y' : 'n', field);
+    head(value ? 'y' : 'n', field, 0);
     return *this;
   }
   /// Both zeros are one value, and so is every NaN.
   KeyWriter& real(std::string_view field, double value) {
     if (value == 0) value = 0;
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
-    head('r', field);
-    word(std::bit_cast<std::uint64_t>(value));
+    word(head('r', field, 8), std::bit_cast<std::uint64_t>(value));
     return *this;
   }
   KeyWriter& digest(std::string_view field, const Digest& value) {
-    head('d', field);
-    word(value.low);
-    word(value.high);
+    word(word(head('d', field, 16), value.low), value.high);
     return *this;
   }
   /// An optional field without a value: differs from every value that it may have.
   KeyWriter& absent(std::string_view field) {
-    head('a', field);
+    head('a', field, 0);
     return *this;
   }
   /// `count` items follow, written by the caller with the same number of fields each.
   KeyWriter& list(std::string_view field, std::size_t count) {
-    head('l', field);
-    size(count);
+    word(head('l', field, 8), count);
     return *this;
   }
   /// Names whose order and repetition mean nothing.
@@ -82,23 +76,40 @@ class KeyWriter {
     return *this;
   }
 
-  const std::string& bytes() const { return bytes_; }
-  Digest finish() const { return rlx::digest(std::string_view(bytes_)); }
+  std::string_view bytes() const { return {data(), used_}; }
+  Digest finish() const { return rlx::digest(bytes()); }
 
  private:
-  void head(char tag, std::string_view field) {
-    bytes_.push_back(tag);
-    size(field.size());
-    bytes_.append(field);
+  char* data() { return more_.empty() ? first_.data() : more_.data(); }
+  const char* data() const { return more_.empty() ? first_.data() : more_.data(); }
+
+  /// Writes tag and name and makes room for `value` bytes behind them.
+  char* head(char tag, std::string_view field, std::size_t value) {
+    const std::size_t need = used_ + 9 + field.size() + value;
+    const std::size_t have = more_.empty() ? first_.size() : more_.size();
+    if (need > have) {
+      const bool from_first = more_.empty();
+      more_.resize(std::max(need, 2 * have));
+      if (from_first) std::copy_n(first_.data(), used_, more_.data());
+    }
+    char* at = data() + used_;
+    used_ = need;
+    *at++ = tag;
+    return copy(word(at, field.size()), field);
   }
-  void size(std::size_t value) { word(value); }
-  void word(std::uint64_t value) {
-    char out[8];
-    for (int i = 0; i < 8; ++i) out[i] = static_cast<char>(value >> (8 * i));
-    bytes_.append(out, 8);
+  static char* copy(char* at, std::string_view text) {
+    return std::copy(text.begin(), text.end(), at);
+  }
+  static char* word(char* at, std::uint64_t value) {
+    for (int i = 0; i < 8; ++i) *at++ = static_cast<char>(value >> (8 * i));
+    return at;
   }
 
-  std::string bytes_;
+  // A key is made at every look-up, in less than a microsecond: 1 KiB holds an executable's key
+  // without an allocation.
+  std::array<char, 1024> first_{};
+  std::vector<char> more_;  ///< everything, once first_ is too small
+  std::size_t used_ = 0;
 };
 
 }  // namespace rlx

@@ -81,9 +81,11 @@ BucketPolicy& BucketPolicy::set_others(BucketRule rule) {
   return *this;
 }
 
+// By id: a look-up in the map compares names, and there are a handful of rules.
 const BucketRule& BucketPolicy::rule(Symbol symbol) const {
-  const auto it = rules_.find(symbol);
-  return it == rules_.end() ? others_ : it->second;
+  for (const auto& [of, own] : rules_)
+    if (of == symbol) return own;
+  return others_;
 }
 
 std::int64_t BucketPolicy::upper(Symbol symbol, std::int64_t size) const {

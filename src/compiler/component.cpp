@@ -130,18 +130,24 @@ void ModelComponent::write_base_key(KeyWriter& key, const TemplateIdentity& of) 
   key.digest("options", of.options).text("build", of.build);
 }
 
+std::vector<SymbolSize> ModelComponent::executable_sizes(const TemplateIdentity& of) const {
+  std::vector<SymbolSize> sizes = variant_.sizes();
+  std::erase_if(sizes, [&](const SymbolSize& s) {
+    return std::find(of.symbols.begin(), of.symbols.end(), s.first) == of.symbols.end();
+  });
+  for (auto& [symbol, size] : sizes) size = of.buckets.upper(symbol, size);
+  return sizes;
+}
+
 DimBinding ModelComponent::executable_binding(const TemplateIdentity& of) const {
-  const DimBinding whole = variant_.dim_binding();
-  DimBinding reduced;
-  for (const auto& [symbol, size] : whole.sizes())
-    if (std::find(of.symbols.begin(), of.symbols.end(), symbol) != of.symbols.end())
-      reduced.set(symbol, of.buckets.upper(symbol, size));
-  return reduced;
+  DimBinding binding;
+  for (const auto& [symbol, size] : executable_sizes(of)) binding.set(symbol, size);
+  return binding;
 }
 
 void ModelComponent::write_executable_key(KeyWriter& key, const TemplateIdentity& of) const {
   write_base_key(key, of);
-  rlx::write_key(key, "binding", executable_binding(of));
+  rlx::write_key(key, "binding", executable_sizes(of));
 }
 
 Digest ModelComponent::executable_key(const TemplateIdentity& of) const {

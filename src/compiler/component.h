@@ -81,6 +81,7 @@ class ModelComponent {
 
  private:
   void write_shared_fields(KeyWriter& key) const;  ///< all but variant and mode
+  std::vector<SymbolSize> executable_sizes(const TemplateIdentity& of) const;
   void write_base_key(KeyWriter& key, const TemplateIdentity& of) const;
 
   ModelVariant variant_;

@@ -1,5 +1,8 @@
 #include "compiler/variant.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -10,6 +13,15 @@ void check_size(ModelPhase phase, std::string_view what, std::int64_t least, std
   if (size < least)
     fail(ErrorCode::invalid_argument, "{} variant: expected {} of at least {}, found {}",
          name(phase), what, least, size);
+}
+
+// Names of the well-known symbols without the lock of Symbol::name, which threads that ask for keys
+// would wait for.
+std::string_view quick_name(Symbol symbol) {
+  static const std::array<std::string_view, 5> known = {sym::batch.name(), sym::seq.name(),
+                                                        sym::rows.name(), sym::out_rows.name(),
+                                                        sym::past_seq.name()};
+  return symbol.id() < known.size() ? known[symbol.id()] : symbol.name();
 }
 
 }  // namespace
@@ -88,22 +100,39 @@ ModelVariant ModelVariant::verify() const {
 
 std::int64_t ModelVariant::out_rows() const { return every_row_ ? rows_ : batch_; }
 
+std::vector<SymbolSize> ModelVariant::sizes() const {
+  std::vector<SymbolSize> sizes;
+  sizes.reserve(5 + extras_.sizes().size());
+  sizes.emplace_back(sym::batch, batch_);
+  sizes.emplace_back(sym::out_rows, out_rows());
+  if (past_seq_) sizes.emplace_back(sym::past_seq, *past_seq_);
+  sizes.emplace_back(sym::rows, rows_);
+  sizes.emplace_back(sym::seq, seq_);
+  for (const auto& [symbol, size] : extras_.sizes()) {
+    const auto it = std::lower_bound(sizes.begin(), sizes.end(), symbol,
+                                     [](const SymbolSize& s, Symbol of) { return s.first < of; });
+    if (it != sizes.end() && it->first == symbol)
+      it->second = size;
+    else
+      sizes.insert(it, {symbol, size});
+  }
+  return sizes;
+}
+
 DimBinding ModelVariant::dim_binding() const {
-  DimBinding binding{
-      {sym::batch, batch_}, {sym::seq, seq_}, {sym::rows, rows_}, {sym::out_rows, out_rows()}};
-  if (past_seq_) binding.set(sym::past_seq, *past_seq_);
-  for (const auto& [symbol, size] : extras_.sizes()) binding.set(symbol, size);
+  DimBinding binding;
+  for (const auto& [symbol, size] : sizes()) binding.set(symbol, size);
   return binding;
 }
 
-void write_key(KeyWriter& key, std::string_view field, const DimBinding& binding) {
-  key.list(field, binding.sizes().size());
-  for (const auto& [symbol, size] : binding.sizes()) key.integer(symbol.name(), size);
+void write_key(KeyWriter& key, std::string_view field, std::span<const SymbolSize> binding) {
+  key.list(field, binding.size());
+  for (const auto& [symbol, size] : binding) key.integer(quick_name(symbol), size);
 }
 
 void ModelVariant::write_key(KeyWriter& key) const {
   key.text("phase", name(phase_));
-  rlx::write_key(key, "binding", dim_binding());
+  rlx::write_key(key, "binding", sizes());
 }
 
 Digest ModelVariant::cache_key() const {

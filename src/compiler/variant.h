@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/key_writer.h"
@@ -17,6 +20,8 @@ namespace rlx {
 enum class ModelPhase : std::uint8_t { Prefill, Decode, Encoder, Inference };
 
 std::string_view name(ModelPhase phase);  ///< "prefill", "decode", "encoder", "inference"
+
+using SymbolSize = std::pair<Symbol, std::int64_t>;
 
 /// One size of the work. Two variants are equal, and have equal keys, exactly when their phases and
 /// bindings are equal: neither the order of extras nor a value that a later one replaced matters.
@@ -54,12 +59,14 @@ class ModelVariant {
 
   /// batch, seq, rows, out_rows, in Decode past_seq, and the extras, which win.
   DimBinding dim_binding() const;
+  /// The same as a list in the order of names, for keys: made without looking symbols up.
+  std::vector<SymbolSize> sizes() const;
   Digest cache_key() const;
   void write_key(KeyWriter& key) const;  ///< the fields of cache_key
   std::string text() const;              ///< "decode(batch=1,out_rows=1,past_seq=64,rows=1,seq=1)"
 
   friend bool operator==(const ModelVariant& a, const ModelVariant& b) {
-    return a.phase_ == b.phase_ && a.dim_binding() == b.dim_binding();
+    return a.phase_ == b.phase_ && a.sizes() == b.sizes();
   }
 
  private:
@@ -72,7 +79,7 @@ class ModelVariant {
   DimBinding extras_;
 };
 
-/// Writes a binding as a list sorted by name.
-void write_key(KeyWriter& key, std::string_view field, const DimBinding& binding);
+/// Writes a binding, given in the order of names.
+void write_key(KeyWriter& key, std::string_view field, std::span<const SymbolSize> binding);
 
 }  // namespace rlx

@@ -196,7 +196,7 @@ TEST(section2_key_writer, FieldsCannotRunIntoOneAnother) {
   const auto bytes = [](const std::function<void(KeyWriter&)>& fill) {
     KeyWriter key("test");
     fill(key);
-    return key.bytes();
+    return std::string(key.bytes());
   };
   const std::vector<std::string> all = {
       bytes([](KeyWriter&) {}),
@@ -226,6 +226,23 @@ TEST(section2_key_writer, FieldsCannotRunIntoOneAnother) {
             }));
   EXPECT_EQ(bytes([](KeyWriter& k) { k.real("a", -0.0); }),
             bytes([](KeyWriter& k) { k.real("a", 0.0); }));
+}
+
+TEST(section2_key_writer, LongKeysGoOnWhereShortOnesEnd) {
+  KeyWriter key("test");
+  std::string before;
+  for (int i = 0; i < 500; ++i) {
+    key.text("name", fmt::format("{}", i)).integer("i", i).digest("d", {1, 2});
+    ASSERT_TRUE(key.bytes().starts_with(before));
+    ASSERT_EQ(key.finish(), digest(key.bytes()));
+    before = std::string(key.bytes());
+  }
+  // {tag, 8 of length, name} and the values: 9 + 4 + 8 + digits, 9 + 1 + 8, 9 + 1 + 16.
+  const std::size_t start = KeyWriter("test").bytes().size();
+  EXPECT_EQ(before.size(), start + 500 * (21 + 18 + 26) + 10 + 90 * 2 + 400 * 3);
+  KeyWriter copy = key;
+  EXPECT_EQ(copy.text("a", std::string(100000, 'x')).bytes().size(), before.size() + 100018);
+  EXPECT_EQ(key.bytes(), before);
 }
 
 TEST(section2_buckets, ExactKeepsEverySize) {
