@@ -6,6 +6,15 @@ endif()
 string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 include(cmake/dependencies.cmake)
+# Headers that only this build reads; who links rlx needs none of them.
+foreach(header nlohmann/json.hpp CLI/CLI.hpp toml++/toml.h)
+  string(MAKE_C_IDENTIFIER ${header} variable)
+  find_path(RLX_BUILD_${variable} NAMES ${header})
+  mark_as_advanced(RLX_BUILD_${variable})
+  if(NOT RLX_BUILD_${variable})
+    list(APPEND RLX_MISSING ${header})
+  endif()
+endforeach()
 if(RLX_MISSING)
   message(FATAL_ERROR "RLX needs these libraries, which were not found: ${RLX_MISSING}. "
                       "scripts/setup installs them on Debian and Ubuntu; docs/dependencies.md names them.")

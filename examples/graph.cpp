@@ -22,7 +22,7 @@ int main() {
   std::printf("%s\n%s\n", rlx::print(*result.mir).c_str(), result.dispatch.text().c_str());
   for (const std::int64_t rows : {1, 512}) {
     const rlx::Plan plan =
-        rlx::specialize(*result.program, {{rlx::sym::rows, rows}}, {.threads = 2});
+        rlx::specialize(*result.lir.program, {{rlx::sym::rows, rows}}, {.threads = 2});
     std::printf("rows=%lld: %lld bytes of buffers\n", static_cast<long long>(rows),
                 static_cast<long long>(plan.arena_bytes));
   }

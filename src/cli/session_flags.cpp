@@ -1,5 +1,7 @@
 #include "cli/session_flags.h"
 
+#include "cli/output.h"
+
 namespace rlx::cli {
 
 void SessionFlags::declare(Arguments& a, bool fixed_context) {
@@ -25,6 +27,13 @@ DecoderOptions SessionFlags::options() const {
   if (kv) o.compile.precision.kv = parse_kv(*kv);
   o.compile.dispatch = KernelDispatchConfig::from_environment();
   return o;
+}
+
+void SessionFlags::warn_of_context(const ModelInfo& info) const {
+  if (context.value_or(0) > info.context)
+    say(fmt::format(
+        "rlx: warning: -c {} is above the {} tokens that the model was trained for; its text beyond them is poor",
+        *context, info.context));
 }
 
 void SamplingFlags::declare(Arguments& a) {

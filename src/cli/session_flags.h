@@ -22,6 +22,8 @@ struct SessionFlags {
   void declare(Arguments& arguments, bool fixed_context = false);
   /// Errors (usage): an unknown value.
   DecoderOptions options() const;
+  /// Says on stderr when -c asks for more than the model was trained for.
+  void warn_of_context(const ModelInfo& info) const;
 };
 
 struct SamplingFlags {

@@ -159,6 +159,14 @@ class Lowering {
       for (std::int32_t o : program_.calls[static_cast<std::size_t>(c)].out) touch(o, c);
     }
     for (const BoundaryEntry& o : program_.outputs) touch(o.operand, calls);
+    // Results of the prologue are read by every later step: nothing else may take their place, not
+    // even before they are first read.
+    for (const Call& c : program_.calls)
+      if (c.phase == Phase::prologue)
+        for (std::int32_t o : c.out) {
+          touch(o, 0);
+          touch(o, calls);
+        }
   }
 
   const Graph& graph_;

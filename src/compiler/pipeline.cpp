@@ -69,9 +69,15 @@ Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& ba
 CompileResult compile(Graph graph, const CompileOptions& options, const Backend& backend) {
   CompileResult result;
   graph = run_pipeline(std::move(graph), options, backend, &result.passes, &result.dispatch);
-  result.program = std::make_shared<const Program>(lower(graph, options, backend, result.dispatch));
+  result.lir.program = std::make_shared<const Program>(lower(graph, options, backend, result.dispatch));
   result.mir = std::make_shared<const Graph>(std::move(graph));
   return result;
+}
+
+CompileResult CompileResult::specialize(const DimBinding& upper, const SpecializeOptions& options) const {
+  CompileResult bound = *this;
+  bound.lir.plan = std::make_shared<const Plan>(rlx::specialize(*lir.program, upper, options));
+  return bound;
 }
 
 }  // namespace rlx

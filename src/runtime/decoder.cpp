@@ -57,6 +57,7 @@ struct Decoder::Impl {
   std::map<std::int64_t, std::unique_ptr<Executor>> executors;  // by rows and out_rows bucket
   Arena arena, scratch, shared;
   std::int64_t scratch_stride = 0;
+  const Executor* arena_owner = nullptr;
   std::vector<std::int64_t> past;
   StepInputs inputs;
   std::vector<float> gathered;  // logits of a step that took several chunks
@@ -82,9 +83,9 @@ struct Decoder::Impl {
     options.chunk = std::min(options.chunk, options.context);
     check_memory();
     cache =
-        std::make_unique<KvCache>(*compiled.program, backend, options.sequences, options.context);
-    bindings.weights = store.bind(*compiled.program, backend, workers);
-    for (std::size_t i = 0; i < compiled.program->states.size(); ++i)
+        std::make_unique<KvCache>(*compiled.lir.program, backend, options.sequences, options.context);
+    bindings.weights = store.bind(*compiled.lir.program, backend, workers);
+    for (std::size_t i = 0; i < compiled.lir.program->states.size(); ++i)
       bindings.states.push_back(cache->state(i));
     bindings.slots = options.sequences;
     bindings.pages_per_slot = cache->pages_per_slot();
@@ -101,13 +102,13 @@ struct Decoder::Impl {
 
   // The runtime feeds inputs by name; a model that wants others cannot be stepped.
   void check_inputs() {
-    for (const BoundaryEntry& e : compiled.program->inputs)
+    for (const BoundaryEntry& e : compiled.lir.program->inputs)
       if (!StepInputs::knows(e.name))
         fail(ErrorCode::unsupported, "{}: unknown input \"{}\"", model.model.graph.name, e.name);
   }
 
   std::int64_t kv_bytes(std::int64_t context) const {
-    return KvCache::bytes_for(*compiled.program, backend, options.sequences, context);
+    return KvCache::bytes_for(*compiled.lir.program, backend, options.sequences, context);
   }
 
   // The model's own context unless a smaller one is asked for; without a wish, what half of the
@@ -123,7 +124,7 @@ struct Decoder::Impl {
   }
 
   void check_memory() {
-    const std::int64_t weights = store.needed_bytes(*compiled.program, backend),
+    const std::int64_t weights = store.needed_bytes(*compiled.lir.program, backend),
                        kv = kv_bytes(options.context);
     const Plan plan = make_plan(options.chunk, 1);
     stats.arena_bytes = plan.arena_bytes;
@@ -142,7 +143,7 @@ struct Decoder::Impl {
 
   Plan make_plan(std::int64_t rows, std::int64_t out_rows) const {
     const StepSizes upper{rows, out_rows, std::min(rows, options.sequences)};
-    return specialize(*compiled.program, upper.binding(), {workers.threads(), options.context});
+    return specialize(*compiled.lir.program, upper.binding(), {workers.threads(), options.context});
   }
 
   Executor& executor(std::int64_t rows, std::int64_t out_rows) {
@@ -150,7 +151,7 @@ struct Decoder::Impl {
                        o = out_rows == 0 ? 0 : bucket(out_rows, options.chunk);
     const std::int64_t key = r * (std::int64_t{1} << 31) + o;
     if (const auto it = executors.find(key); it != executors.end()) return *it->second;
-    auto made = std::make_unique<Executor>(compiled.program, make_plan(r, o), bindings);
+    auto made = std::make_unique<Executor>(compiled.lir.program, make_plan(r, o), bindings);
     ++stats.specializations;
     made->set_profile(profile);
     const Plan& plan = made->plan();
@@ -191,9 +192,9 @@ struct Decoder::Impl {
     const StepSizes sizes = inputs.sizes();
     Executor& e = executor(sizes.rows, sizes.out_rows);
     const std::int32_t* pointers[StepInputs::kCount];
-    for (std::size_t i = 0; i < compiled.program->inputs.size(); ++i)
-      pointers[i] = inputs.data(compiled.program->inputs[i].name);
-    e.run(sizes, pointers, {arena.data(), scratch.data(), scratch_stride, shared.data()}, workers);
+    for (std::size_t i = 0; i < compiled.lir.program->inputs.size(); ++i)
+      pointers[i] = inputs.data(compiled.lir.program->inputs[i].name);
+    e.run(sizes, pointers, {arena.data(), scratch.data(), scratch_stride, shared.data(), &arena_owner}, workers);
     ++stats.steady_runs;
     stats.epilogue_rows += sizes.out_rows;
     const TensorView& logits = e.output(0);
@@ -288,8 +289,8 @@ std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool 
     fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
   DimBinding upper = StepSizes{1, 1, 1}.binding();
   for (auto [s, n] : sizes.sizes()) upper.set(s, n);
-  return specialize(*impl_->compiled.program, upper, {threads(), context()})
-      .text(*impl_->compiled.program);
+  return specialize(*impl_->compiled.lir.program, upper, {threads(), context()})
+      .text(*impl_->compiled.lir.program);
 }
 
 void Decoder::set_profile(bool on) {
@@ -303,9 +304,9 @@ void Decoder::set_profile(bool on) {
 std::vector<Decoder::KernelTime> Decoder::profile() const {
   std::map<std::string, KernelTime> by_name;
   for (const auto& [key, e] : impl_->executors)
-    for (std::size_t c = 0; c < impl_->compiled.program->calls.size(); ++c) {
+    for (std::size_t c = 0; c < impl_->compiled.lir.program->calls.size(); ++c) {
       if (e->call_runs()[c] == 0) continue;
-      const Call& call = impl_->compiled.program->calls[c];
+      const Call& call = impl_->compiled.lir.program->calls[c];
       KernelTime& t = by_name[call.kernel != nullptr ? std::string(call.kernel->name)
                                                      : fmt::format("reference {}", call.def->name)];
       const auto [bytes, ops] = e->call_work(c);

@@ -19,8 +19,8 @@ namespace rlx {
 struct DecoderOptions {
   Device device = Device::cpu();
   int threads = 0;           ///< 0: RLX_THREADS, else the physical cores that this process may use
-  std::int64_t context = 0;  ///< tokens a sequence may have; 0: the model's own, at most 4096
-                             ///< (memory is committed as it fills)
+  std::int64_t context = 0;  ///< tokens a sequence may have; 0: the model's own, halved until its cache takes no more
+                             ///< than half of the free memory (which is committed as it fills)
   std::int64_t chunk = 512;  ///< rows of a prompt that one step takes at most
   std::int64_t sequences = 1;  ///< sequences that live at the same time
   CompileOptions compile;

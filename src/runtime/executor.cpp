@@ -8,6 +8,11 @@
 #include "device/view.h"
 
 namespace rlx {
+namespace {
+
+constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
+
+}  // namespace
 
 DimBinding StepSizes::binding() const {
   return DimBinding{{sym::rows, rows}, {sym::out_rows, out_rows}, {sym::batch, batch}};
@@ -31,8 +36,12 @@ void Executor::clear_profile() {
   std::fill(call_runs_.begin(), call_runs_.end(), 0);
 }
 
-void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
-  const DimBinding binding = sizes.binding();
+void Executor::rebind(Bindings bindings) {
+  bindings_ = std::move(bindings);
+  prepared_for_ = false;
+}
+
+void Executor::prepare(const DimBinding& binding, const Memory& memory) {
   for (auto [symbol, size] : binding.sizes()) {
     const auto upper = plan_.upper.get(symbol);
     if (upper && size > *upper)
@@ -85,18 +94,41 @@ void Executor::prepare(const StepSizes& sizes, const Memory& memory) {
              v.dims[0] == 0;
     });
   }
-  sizes_ = sizes;
+  binding_ = binding;
   memory_ = memory;
+  prepared_for_ = true;
+  run_prologue_ = true;
 }
 
 void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
                    Workers& workers) {
-  if (!(sizes == sizes_) || !(memory == memory_)) prepare(sizes, memory);
-  for (auto [input, view] : input_views_)
-    call_views_[view].data = const_cast<std::int32_t*>(inputs[input]);
+  if (!prepared_for_ || !(sizes == sizes_) || !(memory == memory_)) {
+    prepare(sizes.binding(), memory);
+    sizes_ = sizes;
+  }
+  const void* pointers[kMaxStepInputs];
+  RLX_CHECK(program_->inputs.size() <= kMaxStepInputs);
+  std::copy_n(inputs, program_->inputs.size(), pointers);
+  execute(pointers, workers);
+}
+
+void Executor::run(const DimBinding& sizes, const void* const* inputs, const Memory& memory, Workers& workers) {
+  if (!prepared_for_ || !(sizes == binding_) || !(memory == memory_)) {
+    prepare(sizes, memory);
+    sizes_ = {-1, -1, -1};
+  }
+  execute(inputs, workers);
+}
+
+void Executor::execute(const void* const* inputs, Workers& workers) {
+  for (auto [input, view] : input_views_) call_views_[view].data = const_cast<void*>(inputs[input]);
   failure_.clear();
+  run_prologue_ = run_prologue_ || memory_.owner == nullptr || *memory_.owner != this;
   workers.run([&](int thread) noexcept { work(thread, workers); });
+  if (memory_.owner != nullptr) *memory_.owner = this;
   if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
+  prologue_runs_ += run_prologue_ ? 1 : 0;
+  run_prologue_ = false;
 }
 
 void Executor::work(int thread, Workers& workers) noexcept {
@@ -108,12 +140,13 @@ void Executor::work(int thread, Workers& workers) noexcept {
     if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
       std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
     if (p.barrier_before) workers.barrier().wait();
-    if (!prepared_[c].skip) run_call(c, thread, workers.threads());
+    const bool left_out = prepared_[c].skip || (!run_prologue_ && program_->calls[c].phase == Phase::prologue);
+    if (!left_out) run_call(c, thread, workers.threads());
     if (p.barrier_after && c + 1 < prepared_.size()) workers.barrier().wait();
     if (timed) {
       const auto now = Clock::now();
       call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();
-      call_runs_[c] += prepared_[c].skip ? 0 : 1;
+      call_runs_[c] += left_out ? 0 : 1;
       start = now;
     }
   }
@@ -167,12 +200,12 @@ std::pair<std::int64_t, std::int64_t> Executor::call_work(std::size_t c) const {
                  info(operand.shape.dtype).block_bytes;
       }
     } else {
-      bytes += view_bytes(operand.shape, sizes_.binding());
+      bytes += view_bytes(operand.shape, binding_);
     }
   }
   for (std::int32_t o : call.out) {
     const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
-    if (operand.place == Place::arena) bytes += view_bytes(operand.shape, sizes_.binding());
+    if (operand.place == Place::arena) bytes += view_bytes(operand.shape, binding_);
   }
   const TensorView& first = views_[static_cast<std::size_t>(call.out[0])];
   if (weights > 0) ops = 2 * weights * (first.rank > 1 ? first.dims[0] : 1);

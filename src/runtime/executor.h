@@ -40,17 +40,24 @@ class Executor {
         nullptr;  ///< plan().scratch_per_worker bytes a worker, or more: `scratch_stride` apart
     std::int64_t scratch_stride = 0;
     std::byte* shared = nullptr;
+    /// Who wrote the arena last. The results of a prologue stay in it: an executor that finds itself
+    /// here runs its prologue no second time.
+    const Executor** owner = nullptr;
     bool operator==(const Memory&) const = default;
   };
 
-  /// Runs one step. `inputs` are the i32 arrays of the program's inputs in order. Allocates nothing
-  /// when sizes and memory are those of the step before. Errors: a reference op that fails. Calls
-  /// whose results have no rows are left out.
+  /// Runs one step. `inputs` are the arrays of the program's inputs in order. Allocates nothing when
+  /// sizes and memory are those of the step before. Errors: limit (a size above the plan's); a
+  /// reference op that fails. Calls whose results have no rows are left out.
   void run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
            Workers& workers);
+  void run(const DimBinding& sizes, const void* const* inputs, const Memory& memory, Workers& workers);
+  /// Weights or states at other addresses: the prologue runs again.
+  void rebind(Bindings bindings);
 
-  /// Bytes of output i after run().
+  /// Bytes of output i after run(); without data when the output is an input.
   const TensorView& output(std::size_t i) const;
+  std::int64_t prologue_runs() const { return prologue_runs_; }
 
   /// Microseconds per call, summed while `on`.
   void set_profile(bool on) { profile_ = on; }
@@ -66,7 +73,8 @@ class Executor {
     std::int32_t in = 0, out = 0;  // first views in call_views_
     bool skip = false;
   };
-  void prepare(const StepSizes& sizes, const Memory& memory);
+  void prepare(const DimBinding& sizes, const Memory& memory);
+  void execute(const void* const* inputs, Workers& workers);
   void work(int thread, Workers& workers) noexcept;
   void run_call(std::size_t c, int thread, int threads) noexcept;
   void run_reference(const Call& call, const KernelArgs& args) noexcept;
@@ -74,7 +82,11 @@ class Executor {
   std::shared_ptr<const Program> program_;
   Plan plan_;
   Bindings bindings_;
-  StepSizes sizes_{-1, -1, -1};
+  StepSizes sizes_{-1, -1, -1};  // of run(StepSizes), whose comparison allocates nothing
+  DimBinding binding_;
+  bool prepared_for_ = false;
+  bool run_prologue_ = true;
+  std::int64_t prologue_runs_ = 0;
   Memory memory_;
   std::vector<TensorView> views_;       // per operand
   std::vector<TensorView> call_views_;  // operands of each call in order

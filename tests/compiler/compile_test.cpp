@@ -41,10 +41,10 @@ TEST(Phases, TheHeadIsTheEpilogue) {
 
 TEST(Compile, WeightsBecomeStoreEntriesAndCallsHaveKernels) {
   const CompileResult r = compile(head(), {}, cpu::backend());
-  ASSERT_EQ(r.program->weights.size(), 3u);
-  EXPECT_EQ(r.program->weights.back().layout, Layout::p16);
+  ASSERT_EQ(r.lir.program->weights.size(), 3u);
+  EXPECT_EQ(r.lir.program->weights.back().layout, Layout::p16);
   EXPECT_EQ(r.dispatch.count(DispatchKind::reference), 0);
-  for (const Call& c : r.program->calls) EXPECT_NE(c.kernel, nullptr) << c.def->name;
+  for (const Call& c : r.lir.program->calls) EXPECT_NE(c.kernel, nullptr) << c.def->name;
 }
 
 TEST(Compile, TheReferenceBackendHasNoKernelsAndForceNativeSaysSo) {
@@ -76,11 +76,11 @@ TEST(Compile, AnUnknownDispatchVariableListsTheValidOnes) {
 
 TEST(Specialize, PlacesBuffersForTheBoundSizes) {
   const CompileResult r = compile(head(), {}, cpu::backend());
-  const Plan one = specialize(*r.program, {{sym::rows, 1}, {sym::out_rows, 1}}, {2, 0});
-  const Plan many = specialize(*r.program, {{sym::rows, 512}, {sym::out_rows, 1}}, {2, 0});
+  const Plan one = specialize(*r.lir.program, {{sym::rows, 1}, {sym::out_rows, 1}}, {2, 0});
+  const Plan many = specialize(*r.lir.program, {{sym::rows, 512}, {sym::out_rows, 1}}, {2, 0});
   EXPECT_LT(one.arena_bytes, many.arena_bytes);
   EXPECT_TRUE(one.calls.back().barrier_after);
-  EXPECT_THROW(specialize(*r.program, {{sym::rows, 1}}, {2, 0}), Error);
+  EXPECT_THROW(specialize(*r.lir.program, {{sym::rows, 1}}, {2, 0}), Error);
 }
 
 TEST(Specialize, CallsThatTouchOtherBytesNeedNoBarrier) {
@@ -91,8 +91,8 @@ TEST(Specialize, CallsThatTouchOtherBytesNeedNoBarrier) {
   const Value v = b.param("v", Shape({48, 64}, DType::f32));
   g.set_outputs({{"y", b(Linear{}, x, w)}, {"z", b(Linear{}, x, v)}});
   const CompileResult r = compile(g, {}, cpu::backend());
-  ASSERT_EQ(r.program->calls.size(), 2u);
-  const Plan plan = specialize(*r.program, {{sym::rows, 3}}, {2, 0});
+  ASSERT_EQ(r.lir.program->calls.size(), 2u);
+  const Plan plan = specialize(*r.lir.program, {{sym::rows, 3}}, {2, 0});
   EXPECT_FALSE(plan.calls[0].barrier_after);
 }
 

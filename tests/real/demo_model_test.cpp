@@ -59,6 +59,13 @@ TEST_F(DemoModel, PromptOverTheContext) {
   EXPECT_NE(r.err.find("the context holds 4"), std::string::npos) << r.err;
 }
 
+TEST_F(DemoModel, ContextAboveTheTrainedOneIsSaid) {
+  const Outcome r = rlx({"run", path, "-p", "Hello", "-n", "1", "-c", "9000"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_NE(r.err.find("-c 9000 is above the 8192 tokens"), std::string::npos) << r.err;
+  EXPECT_EQ(rlx({"run", path, "-p", "Hello", "-n", "1", "-c", "8192"}).err.find("warning"), std::string::npos);
+}
+
 TEST_F(DemoModel, ChatKeepsTheConversation) {
   const Outcome r = rlx({"chat", path, "--temp", "0", "-n", "24", "--stats"},
                         "My name is Ada.\nWhat is my name?\n/bye\n");

@@ -110,6 +110,7 @@ int run_chat(const ChatFlags& f) {
   if (!f.model_flag && f.model.empty())
     fail(ErrorCode::usage, "rlx chat: MODEL is missing; see `rlx chat --help`");
   TextModel model(f.model_flag ? *f.model_flag : f.model, f.session.options());
+  f.session.warn_of_context(model.decoder().info());
   model.chat();  // a model without a template fails before anything is typed
   std::string origin;
   const SamplerOptions sampling =

@@ -95,9 +95,9 @@ std::string lir(const Graph& hir, const CompileOptions& options, const Backend& 
   const CompileResult compiled = compile(hir, options, backend);
   DimBinding upper = StepSizes{1, 1, 1}.binding();
   for (const auto& [symbol, size] : sizes.sizes()) upper.set(symbol, size);
-  const Plan plan = specialize(*compiled.program, upper, place);
-  return json ? json_text(program_json(*compiled.program, plan), 1) + "\n"
-              : plan.text(*compiled.program);
+  const Plan plan = specialize(*compiled.lir.program, upper, place);
+  return json ? json_text(program_json(*compiled.lir.program, plan), 1) + "\n"
+              : plan.text(*compiled.lir.program);
 }
 
 std::string stage_text(const InspectFlags& f, const LoadedModel& model, const DecoderOptions& options) {

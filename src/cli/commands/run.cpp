@@ -96,6 +96,7 @@ int finish(const RunFlags& f, const TextModel& model, const GenerateResult& resu
 int run_run(const RunFlags& f) {
   const std::string path = f.path(), prompt_text = f.text();
   TextModel model(path, f.session.options());
+  f.session.warn_of_context(model.decoder().info());
   std::string origin;
   Sampler sampler(resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin));
   say(fmt::format("sampling: {}, seed {}", origin, sampler.seed()));
