@@ -1,5 +1,6 @@
 #include "ops/access.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -131,6 +132,10 @@ void store(const TensorView& v, std::int64_t row, std::int64_t column, double va
       return write(at, f32_to_f16(rounded));
     case DType::bf16:
       return write(at, f32_to_bf16(rounded));
+    case DType::i32:
+      return write(at, wrap_i32(value));
+    case DType::boolean:
+      return write(at, std::uint8_t{value != 0.0});
     default:
       RLX_CHECK(false, std::string(name(v.dtype)));
   }
@@ -140,8 +145,68 @@ void store_row(const TensorView& v, std::int64_t row, const double* values) {
   for (std::int64_t i = 0; i < columns(v); ++i) store(v, row, i, values[i]);
 }
 
+std::int32_t wrap_i32(double value) {
+  if (std::isnan(value)) return 0;
+  if (std::abs(value) >= 0x1p62) return value > 0 ? INT32_MAX : INT32_MIN;
+  return static_cast<std::int32_t>(static_cast<std::int64_t>(value));
+}
+
+std::byte* element(const TensorView& v, std::int64_t i) {
+  const std::int64_t n = columns(v);
+  return row_pointer(v, i / n) + i % n * last_stride(v);
+}
+
+double load_at(const TensorView& v, std::int64_t i) { return decode_one(v.dtype, element(v, i)); }
+
+void store_at(const TensorView& v, std::int64_t i, double value) {
+  const std::int64_t n = columns(v);
+  store(v, i / n, i % n, value);
+}
+
+int axis_of(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+Lines lines_of(const TensorView& v, int axis) {
+  const int at = axis_of(axis, v.rank);
+  Lines lines{1, v.dims[at], 1};
+  for (int i = 0; i < at; ++i) lines.outer *= v.dims[i];
+  for (int i = at + 1; i < v.rank; ++i) lines.inner *= v.dims[i];
+  return lines;
+}
+
+TensorView permuted(const TensorView& v, const int* axes, int count) {
+  TensorView out = v;
+  out.rank = static_cast<std::int8_t>(count);
+  for (int i = 0; i < count; ++i) {
+    out.dims[i] = v.dims[axes[i]];
+    out.strides[i] = v.strides[axes[i]];
+  }
+  return out;
+}
+
+TensorView broadcast(const TensorView& v, const TensorView& to) {
+  TensorView out = v;
+  out.rank = to.rank;
+  for (int i = 0; i < to.rank; ++i) {
+    const int own = i - (to.rank - v.rank);
+    out.dims[i] = to.dims[i];
+    out.strides[i] = own >= 0 && v.dims[own] != 1 ? v.strides[own] : 0;
+  }
+  return out;
+}
+
+void copy_rows(const KernelArgs& a, const TensorView& from, const TensorView& to) {
+  const auto bytes = static_cast<std::size_t>(info(to.dtype).block_bytes);
+  const Part part = part_of(a, row_count(to));
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    const std::byte* source = row_pointer(from, r);
+    std::byte* target = row_pointer(to, r);
+    for (std::int64_t i = 0; i < columns(to); ++i)
+      std::memcpy(target + i * last_stride(to), source + i * last_stride(from), bytes);
+  }
+}
+
 std::int64_t load_int(const TensorView& v, std::int64_t i) {
-  return read<std::int32_t>(static_cast<const std::byte*>(v.data) + i * v.strides[0]);
+  return read<std::int32_t>(element(v, i));
 }
 
 std::int64_t load_index(const TensorView& v, std::int64_t i, std::int64_t limit, const char* what) {

@@ -1,5 +1,8 @@
 #include "ops/checks.h"
 
+#include <algorithm>
+#include <array>
+
 namespace rlx::checks {
 
 std::string dims_text(const Shape& shape) {
@@ -22,6 +25,55 @@ void plain(InferContext& c, Operand o, DType dtype, int rank) {
     c.fail("{}: expected rank {}, found {}", o.called(c), rank, shape.text());
   if (shape.layout != Layout::plain)
     c.fail("{}: expected the plain layout, found {}", o.called(c), shape.text());
+}
+
+void array(InferContext& c, Operand o) {
+  const Shape& shape = c.in(o.index);
+  if (shape.is_state()) c.fail("{}: expected a tensor, found {}", o.called(c), shape.text());
+  if (info(shape.dtype).block_elements != 1)
+    c.fail("{}: expected a dtype without blocks, found {}", o.called(c), shape.text());
+  if (shape.layout != Layout::plain)
+    c.fail("{}: expected the plain layout, found {}", o.called(c), shape.text());
+}
+
+void array(InferContext& c, int i, std::initializer_list<DType> any_of) {
+  c.dtype(i, any_of);
+  array(c, i);
+}
+
+namespace {
+
+Dim broadcast_dim(InferContext& c, Dim a, Dim b, const NamedShape& left, const NamedShape& right) {
+  if (a == b || b == Dim(1)) return a;
+  if (a == Dim(1)) return b;
+  same(c, a, b, [&] {
+    return fmt::format("{} {} and {} {} do not broadcast: {} and {} differ", left.name,
+                       dims_text(left.shape), right.name, dims_text(right.shape), a.text(),
+                       b.text());
+  });
+  return a.is_constant() ? a : b;
+}
+
+}  // namespace
+
+Shape broadcast(InferContext& c, const NamedShape& a, const NamedShape& b) {
+  const int rank = std::max(a.shape.rank(), b.shape.rank());
+  std::array<Dim, kMaxRank> dims;
+  for (int i = 1; i <= rank; ++i)
+    dims[static_cast<std::size_t>(rank - i)] =
+        broadcast_dim(c, i <= a.shape.rank() ? a.shape.dim(-i) : Dim(1),
+                      i <= b.shape.rank() ? b.shape.dim(-i) : Dim(1), a, b);
+  return Shape(std::span<const Dim>(dims.data(), static_cast<std::size_t>(rank)), a.shape.dtype);
+}
+
+int axis(InferContext& c, Operand o, int axis, std::string_view name) {
+  const int rank = c.in(o.index).rank();
+  if (rank == 0)
+    c.fail("{}: expected at least one dim, found {}", o.called(c), c.in(o.index).text());
+  if (axis < -rank || axis >= rank)
+    c.fail("{}: expected a value from {} to {} for {} {}, found {}", name, -rank, rank - 1,
+           o.called(c), dims_text(c.in(o.index)), axis);
+  return axis < 0 ? axis + rank : axis;
 }
 
 void weight(InferContext& c, Operand o) {

@@ -33,10 +33,36 @@ void same(InferContext& c, Dim a, Dim b, Message message) {
   c.equal(a, b, message());
 }
 
+/// least <= most: an Error now when the difference is known, a check for later when that is open.
+/// Exact for differences below 2^31.
+template <std::invocable Message>
+void at_most(InferContext& c, Dim least, Dim most, Message message) {
+  const Dim excess = least - most;
+  if (const auto known = excess.constant()) {
+    if (*known > 0) c.fail_text(message());
+    return;
+  }
+  // Checks are equations: ceil(x / 2^31) is 0 for x in (-2^31, 0] and 1 for x in (0, 2^31].
+  c.equal(ceil_div(excess, std::int64_t{1} << 31), 0, message());
+}
+
 /// Exactly this many operands; `why` names the attributes that ask for the optional ones.
 void operand_count(InferContext& c, int expected, std::string_view why = {});
 /// The operand is a tensor of this dtype and rank in the plain layout.
 void plain(InferContext& c, Operand o, DType dtype, int rank);
+/// The operand is a tensor of any rank in the plain layout, of a dtype without blocks.
+void array(InferContext& c, Operand o);
+/// The same, of one of these dtypes.
+void array(InferContext& c, int i, std::initializer_list<DType> any_of);
+/// The shape that two shapes broadcast to as in NumPy, in the dtype of `a`. A symbolic size never
+/// repeats: it must equal the other one.
+struct NamedShape {
+  Shape shape;
+  std::string_view name;
+};
+Shape broadcast(InferContext& c, const NamedShape& a, const NamedShape& b);
+/// An axis of an operand, a negative one counted from the end: its place in [0, rank).
+int axis(InferContext& c, Operand o, int axis, std::string_view name = "axis");
 /// The operand is a tensor [n, k] of a dtype that weights are stored in.
 void weight(InferContext& c, Operand o);
 /// The operand is a vector of n values of a dtype; `of` says what asks for n: "heads * head_dim".

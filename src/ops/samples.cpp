@@ -23,6 +23,10 @@ SampleOperand normal(std::initializer_list<Dim> dims, DType dtype, float scale) 
   return {Shape(dims, dtype), Fill::normal, scale, {}};
 }
 
+SampleOperand integers(std::initializer_list<Dim> dims, float limit, DType dtype) {
+  return {Shape(dims, dtype), Fill::range, limit, {}};
+}
+
 SampleOperand frequencies(std::int64_t n, float base) {
   return {Shape({n}, DType::f32), Fill::frequencies, base, {}};
 }
@@ -30,6 +34,10 @@ SampleOperand frequencies(std::int64_t n, float base) {
 SampleOperand given(std::vector<std::int32_t> values) {
   const auto n = static_cast<std::int64_t>(values.size());
   return {Shape({n}, DType::i32), Fill::given, 1.0f, std::move(values)};
+}
+
+SampleOperand given(std::initializer_list<Dim> dims, std::vector<std::int32_t> values) {
+  return {Shape(dims, DType::i32), Fill::given, 1.0f, std::move(values)};
 }
 
 std::int64_t Batch::total_rows() const {

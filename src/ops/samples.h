@@ -26,8 +26,11 @@ std::vector<DType> weight_dtypes();
 std::int64_t deal_row_length(DType dtype, std::size_t turn);
 
 SampleOperand normal(std::initializer_list<Dim> dims, DType dtype = DType::f32, float scale = 1.0f);
+/// Integers in [0, limit), in any dtype that encodes them.
+SampleOperand integers(std::initializer_list<Dim> dims, float limit, DType dtype = DType::f32);
 SampleOperand frequencies(std::int64_t n, float base = 10000.0f);
 SampleOperand given(std::vector<std::int32_t> values);
+SampleOperand given(std::initializer_list<Dim> dims, std::vector<std::int32_t> values);
 
 /// The sequences of a step: per sequence its cached tokens, its new rows and its slot.
 struct Batch {

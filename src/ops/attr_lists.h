@@ -1,0 +1,58 @@
+// Lists as attributes: axes and sizes, held by value in the 64 bytes of an op.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/shape.h"
+
+namespace rlx {
+
+/// Up to kMaxRank axes, negative ones counted from the end. In text: "0,2,1".
+class Axes {
+ public:
+  Axes() = default;
+  Axes(std::initializer_list<int> axes);  ///< Error(shape) for more than kMaxRank axes
+  explicit Axes(std::span<const int> axes);
+  int size() const { return count_; }
+  int operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  bool operator==(const Axes&) const = default;
+
+ private:
+  std::array<std::int8_t, kMaxRank> values_{};  // unused places stay 0, so that equal is equal
+  std::int8_t count_ = 0;
+};
+
+/// Up to kMaxRank sizes. In text: "rows,4,ceil_div(rows,16)".
+class DimList {
+ public:
+  DimList() = default;
+  DimList(std::initializer_list<Dim> dims);  ///< Error(shape) for more than kMaxRank sizes
+  explicit DimList(std::span<const Dim> dims);
+  int size() const { return count_; }
+  Dim operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  std::span<const Dim> dims() const { return {values_.data(), static_cast<std::size_t>(count_)}; }
+  DimList bind(const DimBinding& binding) const;
+  void collect(std::vector<Symbol>& out) const;
+  std::string text() const;
+  bool operator==(const DimList&) const = default;
+
+ private:
+  std::array<Dim, kMaxRank> values_{};
+  std::int32_t count_ = 0;
+};
+
+// Found by the printer, the parser and the binder of attributes (ir/op_impl.h).
+std::string print_value(const Axes& v);
+std::string print_value(const DimList& v);
+bool parse_value(std::string_view text, Axes& v);  ///< false for another form, and for no axis
+bool parse_value(std::string_view text, DimList& v);
+inline void bind_field(DimList& v, const DimBinding& binding) { v = v.bind(binding); }
+inline void collect_field(const DimList& v, std::vector<Symbol>& out) { v.collect(out); }
+
+}  // namespace rlx
