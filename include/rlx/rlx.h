@@ -5,9 +5,11 @@
 #include "compiler/buckets.h"            // IWYU pragma: export
 #include "compiler/component.h"          // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export
+#include "compiler/manifest.h"           // IWYU pragma: export
 #include "compiler/pipeline.h"           // IWYU pragma: export
 #include "compiler/profile.h"            // IWYU pragma: export
 #include "compiler/variant.h"            // IWYU pragma: export
+#include "flow/hir_module.h"             // IWYU pragma: export
 #include "formats/gguf.h"                // IWYU pragma: export
 #include "formats/safetensors.h"         // IWYU pragma: export
 #include "ir/graph.h"                    // IWYU pragma: export
@@ -15,9 +17,14 @@
 #include "ir/print.h"                    // IWYU pragma: export
 #include "ir/profile.h"                  // IWYU pragma: export
 #include "models/load.h"                 // IWYU pragma: export
+#include "ops/elementwise.h"             // IWYU pragma: export
+#include "ops/matmul.h"                  // IWYU pragma: export
+#include "ops/norm.h"                    // IWYU pragma: export
 #include "runtime/backends.h"            // IWYU pragma: export
+#include "runtime/compiled_graph.h"      // IWYU pragma: export
 #include "runtime/decoder.h"             // IWYU pragma: export
 #include "runtime/generate.h"            // IWYU pragma: export
+#include "runtime/model_pipeline.h"      // IWYU pragma: export
 #include "runtime/text_model.h"          // IWYU pragma: export
 #include "tensor/tensor.h"               // IWYU pragma: export
 #include "text/sampler.h"                // IWYU pragma: export

@@ -121,7 +121,43 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   return content;
 }
 
-void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content) {
+namespace {
+
+// Errno stays as the failed call left it; true when all was written.
+bool write_all(int fd, std::span<const std::byte> content) {
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::write(fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+// A device, FIFO or socket: renaming over it would put a file in its place (/dev/stdout, /dev/full).
+void write_through(const std::string& path, std::span<const std::byte> content) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail(ErrorCode::io, "{}: cannot open: {}", path, reason());
+  const bool written = write_all(fd, content);
+  const std::string why = reason();
+  ::close(fd);
+  if (!written) fail(ErrorCode::io, "{}: cannot write: {}", path, why);
+}
+
+}  // namespace
+
+void write_file_atomic(const std::filesystem::path& wanted, std::span<const std::byte> content) {
+  struct stat st {};
+  std::filesystem::path path = wanted;
+  if (::stat(wanted.c_str(), &st) == 0) {
+    if (S_ISDIR(st.st_mode)) fail(ErrorCode::io, "{}: expected a file, found a folder", wanted.string());
+    if (!S_ISREG(st.st_mode)) return write_through(wanted.string(), content);
+    // What a link points at is replaced, not the link.
+    std::error_code failed;
+    const std::filesystem::path target = std::filesystem::canonical(wanted, failed);
+    if (!failed) path = target;
+  }
   std::string tmp = path.string() + ".XXXXXX";
   const int fd = ::mkstemp(tmp.data());
   if (fd < 0)
@@ -132,13 +168,7 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::b
     ::unlink(tmp.c_str());
     fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, why);
   };
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t n = ::write(fd, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) give_up("write");
-    done += static_cast<std::size_t>(n);
-  }
+  if (!write_all(fd, content)) give_up("write");
   // mkstemp makes the file owner-only; give it what an ordinary open would have.
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -147,7 +177,6 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::b
   if (::rename(tmp.c_str(), path.c_str()) != 0) give_up("rename");
   ::close(fd);
 }
-
 void write_file_atomic(const std::filesystem::path& path, std::string_view content) {
   write_file_atomic(path, std::as_bytes(std::span(content.data(), content.size())));
 }

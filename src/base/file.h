@@ -44,8 +44,8 @@ class MappedFile {
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = 1ull << 30);
 
 /// Writes the file beside its place, syncs and renames it: a reader sees the old content or all of
-/// the new one. Errors (io): no permission, disk full, rename failed; the temporary file is
-/// removed.
+/// the new one. Through a link its target is replaced; a device, FIFO or socket is written to as it
+/// is. Errors (io): a folder, no permission, disk full, rename failed; the temporary file is removed.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 

@@ -51,8 +51,26 @@ class Lowering {
     return static_cast<std::int32_t>(program_.operands.size()) - 1;
   }
 
-  std::int32_t new_weight(const Node& param, DType dtype, Layout layout, const Shape& shape) {
-    program_.weights.push_back({param.name, dtype, layout, param.results[0]});
+  // The param behind a value, through an exchange of its axes; -1 for another node.
+  std::int32_t param_behind(Value v) const {
+    const Node& n = graph_.node(v);
+    const Value source = n.is<TransposeWeight>() ? n.inputs[0] : v;
+    return graph_.node(source).is<Param>() ? source.node : -1;
+  }
+
+  bool read_unpacked(Value v) const {
+    const auto reads = [v](const Node& n) {
+      return !n.is<Pack>() && std::find(n.inputs.begin(), n.inputs.end(), v) != n.inputs.end();
+    };
+    return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), reads) ||
+           std::any_of(graph_.outputs().begin(), graph_.outputs().end(), [v](const Output& o) { return o.value == v; });
+  }
+
+  // The entry holds `stored` (a param, perhaps with its axes exchanged) as `shape` has it.
+  std::int32_t new_weight(Value stored, const Shape& shape) {
+    const Node& param = graph_.node(param_behind(stored));
+    program_.weights.push_back({param.name, shape.dtype, shape.layout, graph_.shape(stored),
+                                graph_.node(stored).is<TransposeWeight>()});
     return new_operand(shape, Place::weight,
                        static_cast<std::int32_t>(program_.weights.size()) - 1);
   }
@@ -70,12 +88,13 @@ class Lowering {
           new_operand(n.results[0].with(n.results[0].kind == ShapeKind::kv ? backend_.kv_layout()
                                                                            : Layout::plain),
                       Place::state, static_cast<std::int32_t>(program_.states.size()) - 1)};
-    } else if (n.is<Param>()) {
-      mine = {new_weight(n, n.results[0].dtype, Layout::plain, n.results[0])};
-    } else if (n.is<Pack>() && graph_.node(n.inputs[0]).is<Param>()) {
+    } else if (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0 && !read_unpacked({i, 0})) {
+      mine = {-1};  // packing reads the param itself
+    } else if (n.is<Param>() || (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0)) {
+      mine = {new_weight({i, 0}, n.results[0])};
+    } else if (n.is<Pack>() && param_behind(n.inputs[0]) >= 0) {
       // No call: the weight store packs the entry when it is first bound.
-      mine = {new_weight(graph_.node(n.inputs[0]), n.results[0].dtype, n.results[0].layout,
-                         n.results[0])};
+      mine = {new_weight(n.inputs[0], n.results[0])};
     } else if (n.def->has(Trait::view)) {
       const std::int32_t base = operand(n.inputs[0]);
       const Operand& o = program_.operands[static_cast<std::size_t>(base)];

@@ -45,7 +45,8 @@ struct WeightEntry {
   std::string param;
   DType dtype = DType::f32;  ///< of the entry; differs from the stored one when packing converts
   Layout layout = Layout::plain;
-  Shape shape;  ///< of the param, as stored
+  Shape shape;              ///< of the param, as stored but for `transposed`
+  bool transposed = false;  ///< the param's two axes are exchanged before anything else
 };
 struct StateEntry {
   std::string name;

@@ -66,8 +66,8 @@ TensorView broadcast(const TensorView& v, const TensorView& to);
 /// Copies the rows of a worker, as bytes, between views of the same dims and plain dtype.
 void copy_rows(const KernelArgs& a, const TensorView& from, const TensorView& to);
 
-/// Element i, in row-major order, of an i32 view, which must lie in [0, limit);
-/// Error(invalid_argument) that names `what` when not.
+/// Element i, in row-major order, of an i32 view. One outside [0, limit) is an
+/// Error(invalid_argument) that names `what`.
 std::int64_t load_index(const TensorView& v, std::int64_t i, std::int64_t limit, const char* what);
 /// Element i, in row-major order, of an i32 view.
 std::int64_t load_int(const TensorView& v, std::int64_t i);

@@ -5,13 +5,18 @@
 
 #include "ir/op_impl.h"
 #include "ir/source.h"
+#include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/block.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/product.h"
 #include "ops/quant.h"
+#include "ops/reduction.h"
+#include "ops/select.h"
+#include "ops/shape_ops.h"
 
 namespace rlx {
 namespace {
@@ -28,8 +33,10 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
   return table;
 }
 
-constexpr auto kOps = make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} +
-                                 IndexOps{} + MatmulOps{} + AttentionOps{} + BlockOps{});
+constexpr auto kOps =
+    make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
+               AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
+               ProductOps{} + SelectOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

@@ -175,8 +175,7 @@ std::vector<Sample> pair_samples(const Op& op, MakeA a, MakeB b) {
   std::vector<Sample> list;
   for (std::size_t i = 0; i < 7; ++i) {
     const std::int64_t rows = samples::kRows[i], n = samples::deal(samples::kWidths, i);
-    list.push_back(
-        make_sample(fmt::format("{}x{}", rows, n), op, {a({rows, n}), b({rows, n})}));
+    list.push_back(make_sample(fmt::format("{}x{}", rows, n), op, {a({rows, n}), b({rows, n})}));
   }
   list.push_back(make_sample("row", op, {a({5, 48}), b({48})}));
   list.push_back(make_sample("row_first", op, {a({100}), b({3, 100})}));
@@ -220,7 +219,8 @@ std::vector<Sample> Sub::samples() {
 std::vector<Sample> Div::samples() {
   auto list = pair_samples(Div{}, normals(), normals());
   list.push_back(make_sample("by_zero", Div{}, {normal({4, 33}), integers({33}, 2)}));
-  list.push_back(make_sample("f16", Div{}, {normal({3, 17}, DType::f16), normal({17}, DType::f16)}));
+  list.push_back(
+      make_sample("f16", Div{}, {normal({3, 17}, DType::f16), normal({17}, DType::f16)}));
   list.push_back(
       make_sample("bf16", Div{}, {normal({3, 17}, DType::bf16), normal({17}, DType::bf16)}));
   list.push_back(make_sample(
@@ -231,12 +231,12 @@ std::vector<Sample> Div::samples() {
 std::vector<Sample> Pow::samples() {
   auto list = pair_samples(Pow{}, small_integers(DType::f32, 9.0f), normals(DType::f32, 2.0f));
   list.push_back(make_sample("integer_power", Pow{}, {normal({4, 33}), integers({33}, 6)}));
-  list.push_back(make_sample("overflow", Pow{},
-                             {integers({4, 33}, 50), normal({33}, DType::f32, 40.0f)}));
-  list.push_back(make_sample("f16", Pow{},
-                             {integers({3, 17}, 4, DType::f16), normal({17}, DType::f16)}));
-  list.push_back(make_sample("bf16", Pow{},
-                             {integers({3, 17}, 4, DType::bf16), normal({17}, DType::bf16)}));
+  list.push_back(
+      make_sample("overflow", Pow{}, {integers({4, 33}, 50), normal({33}, DType::f32, 40.0f)}));
+  list.push_back(
+      make_sample("f16", Pow{}, {integers({3, 17}, 4, DType::f16), normal({17}, DType::f16)}));
+  list.push_back(
+      make_sample("bf16", Pow{}, {integers({3, 17}, 4, DType::bf16), normal({17}, DType::bf16)}));
   return list;
 }
 
@@ -297,9 +297,9 @@ std::vector<Sample> Clamp::samples() {
       const std::int64_t rows = samples::deal(samples::kRows, turn),
                          n = samples::deal(samples::kWidths, turn) + 16;
       ++turn;
-      list.push_back(make_sample(
-          fmt::format("{}_{}_{}_{}x{}", rlx::name(d), op.low, op.high, rows, n), op,
-          {normal({rows, n}, d, 3.0f)}));
+      list.push_back(
+          make_sample(fmt::format("{}_{}_{}_{}x{}", rlx::name(d), op.low, op.high, rows, n), op,
+                      {normal({rows, n}, d, 3.0f)}));
     }
   list.push_back(make_sample("rank_3", Clamp{-0.5f, 0.5f}, {normal({2, 3, 5})}));
   return list;
@@ -327,7 +327,8 @@ std::vector<Sample> Unary::samples() {
           {positive ? integers({rows, n}, scale, d) : normal({rows, n}, d, scale)}));
     }
   }
-  list.push_back(make_sample("rank_4", Unary{.fn = UnaryFunction::round}, {normal({2, 1, 3, 5}, DType::f32, 9.0f)}));
+  list.push_back(make_sample("rank_4", Unary{.fn = UnaryFunction::round},
+                             {normal({2, 1, 3, 5}, DType::f32, 9.0f)}));
   list.push_back(make_sample("zeros", Unary{.fn = UnaryFunction::reciprocal},
                              {normal({2, 5}, DType::f32, 0.0f)}));
   return list;

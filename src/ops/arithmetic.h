@@ -8,17 +8,17 @@
 
 namespace rlx {
 
-#define RLX_ARITHMETIC_OP(Type, op_name, more_traits)                                      \
-  struct Type {                                                                            \
-    static constexpr std::string_view name = op_name;                                      \
-    static constexpr Trait traits = Trait::elementwise | Trait::row_wise | more_traits;    \
-    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};                \
-    static constexpr int in_place = 0;                                                     \
-    static constexpr auto fields() { return std::tuple{}; }                                \
-    bool operator==(const Type&) const = default;                                          \
-    void infer(InferContext&) const;                                                       \
-    void reference(const KernelArgs&) const;                                               \
-    static std::vector<Sample> samples();                                                  \
+#define RLX_ARITHMETIC_OP(Type, op_name, more_traits)                                   \
+  struct Type {                                                                         \
+    static constexpr std::string_view name = op_name;                                   \
+    static constexpr Trait traits = Trait::elementwise | Trait::row_wise | more_traits; \
+    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};             \
+    static constexpr int in_place = 0;                                                  \
+    static constexpr auto fields() { return std::tuple{}; }                             \
+    bool operator==(const Type&) const = default;                                       \
+    void infer(InferContext&) const;                                                    \
+    void reference(const KernelArgs&) const;                                            \
+    static std::vector<Sample> samples();                                               \
   }
 
 /// a - b. Both of one dtype: f32, f16, bf16 or i32; the result has it too.
@@ -124,7 +124,6 @@ struct Unary {
 /// fn(x) in double: the oracle.
 double apply(UnaryFunction fn, double x);
 
-using ArithmeticOps =
-    OpList<Sub, Div, Pow, Maximum, Minimum, Compare, Where, Clamp, Unary>;
+using ArithmeticOps = OpList<Sub, Div, Pow, Maximum, Minimum, Compare, Where, Clamp, Unary>;
 
 }  // namespace rlx

@@ -30,7 +30,8 @@ void check_list_length(std::size_t count, std::string_view what) {
 
 }  // namespace
 
-Axes::Axes(std::initializer_list<int> axes) : Axes(std::span<const int>(axes.begin(), axes.size())) {}
+Axes::Axes(std::initializer_list<int> axes)
+    : Axes(std::span<const int>(axes.begin(), axes.size())) {}
 Axes::Axes(std::span<const int> axes) : count_(static_cast<std::int8_t>(axes.size())) {
   check_list_length(axes.size(), "axes");
   for (std::size_t i = 0; i < axes.size(); ++i)  // far outside stays outside of every rank

@@ -32,6 +32,8 @@ bool plain_float(DType d) { return d == DType::f32 || d == DType::f16 || d == DT
 
 }  // namespace
 
+using samples::normal;
+
 void QuantizeRows::infer(InferContext& c) const {
   checks::operand_count(c, 1);
   checks::plain(c, 0, DType::f32, 2);
@@ -61,6 +63,31 @@ void QuantizeRows::reference(const KernelArgs& a) const {
     std::memcpy(to + n, d.data(), d.size() * sizeof(float));
     std::memcpy(to + n + n / 8, sums.data(), sums.size() * sizeof(std::int32_t));
   }
+}
+
+void TransposeWeight::infer(InferContext& c) const {
+  checks::operand_count(c, 1);
+  c.rank(0, 2);
+  c.dtype(0, {DType::f32, DType::f16, DType::bf16});
+  const Shape& w = c.in(0);
+  if (w.layout != Layout::plain) c.fail("w: expected the plain layout, found {}", w.text());
+  c.out(Shape({w.dim(1), w.dim(0)}, w.dtype));
+}
+
+void TransposeWeight::reference(const KernelArgs& a) const {
+  const TensorView &w = a.in[0], &y = a.out[0];
+  const auto part = access::part_of(a, access::row_count(y));
+  for (std::int64_t r = part.begin; r < part.end; ++r)
+    for (std::int64_t c = 0; c < access::columns(y); ++c) access::store(y, r, c, access::load(w, c, r));
+}
+
+std::vector<Sample> TransposeWeight::samples() {
+  std::vector<Sample> list;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const auto& [k, n] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {4, 2}, {33, 17}, {1, 64}})
+      list.push_back(make_sample(fmt::format("{}_{}x{}", rlx::name(dtype), k, n), TransposeWeight{},
+                                 {normal({k, n}, dtype)}));
+  return list;
 }
 
 void Pack::infer(InferContext& c) const {
@@ -96,8 +123,6 @@ void Pack::reference(const KernelArgs& a) const {
     encoder(y.dtype)(row.data(), to, k);
   }
 }
-
-using samples::normal;
 
 std::vector<Sample> QuantizeRows::samples() {
   std::vector<Sample> list;

@@ -37,6 +37,19 @@ struct Pack {
   static std::vector<Sample> samples();
 };
 
-using QuantOps = OpList<QuantizeRows, Pack>;
+/// A weight with its two axes exchanged: w [k, n] of f32, f16 or bf16, plain; y: [n, k]. Of a param it
+/// costs nothing in a step: the weight store exchanges the axes when the entry is first bound.
+struct TransposeWeight {
+  static constexpr std::string_view name = "transpose_weight";
+  static constexpr Trait traits = Trait::none;
+  static constexpr std::array<std::string_view, 1> operands = {"w"};
+  static constexpr auto fields() { return std::tuple{}; }
+  bool operator==(const TransposeWeight&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+using QuantOps = OpList<QuantizeRows, Pack, TransposeWeight>;
 
 }  // namespace rlx

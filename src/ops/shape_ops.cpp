@@ -119,8 +119,7 @@ void Transpose::infer(InferContext& c) const {
            checks::dims_text(x), print_value(axes));
   const auto places = permutation(axes, x.rank());
   Shape y = x;
-  for (int i = 0; i < x.rank(); ++i)
-    y = y.with_dim(i, x.dim(places[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < x.rank(); ++i) y = y.with_dim(i, x.dim(places[static_cast<std::size_t>(i)]));
   c.out(y);
 }
 
@@ -232,8 +231,7 @@ void BroadcastTo::infer(InferContext& c) const {
       return fmt::format("dims: expected sizes of at least 0, found {}", dims.text());
     });
   for (int i = 0; i < x.rank(); ++i)
-    if (!(x.dim(i) == Dim(1)))
-      checks::same(c, x.dim(i), dims[dims.size() - x.rank() + i], message);
+    if (!(x.dim(i) == Dim(1))) checks::same(c, x.dim(i), dims[dims.size() - x.rank() + i], message);
   c.out(Shape(dims.dims(), x.dtype));
 }
 
@@ -348,8 +346,8 @@ std::vector<Sample> Pad::samples() {
   add("nothing", {.axis = 0}, {5, 7});
   add("of_nothing", {.axis = 0, .before = 2, .value = 7.0f}, {0, 7});
   add("vector", {.axis = 0, .before = 1, .after = 1}, {9});
-  add("infinite",
-      {.axis = 1, .after = 2, .value = -std::numeric_limits<float>::infinity()}, {2, 5});
+  add("infinite", {.axis = 1, .after = 2, .value = -std::numeric_limits<float>::infinity()},
+      {2, 5});
   for (const DType d : {DType::f16, DType::bf16, DType::i32, DType::boolean})
     add(rlx::name(d), {.axis = 1, .before = 1, .after = 2, .value = 1.0f}, {3, 7}, d);
   return list;

@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::int64_t kWeightAlign = 64;
 
-std::int64_t entry_bytes(const WeightEntry& e, const Backend& backend) {
-  if (e.layout == Layout::plain) return view_bytes(e.shape.with(e.dtype), {});
-  return backend.packed_bytes(e.dtype, e.shape.dim(0).evaluate({}), e.shape.dim(1).evaluate({}));
-}
-
 // The stored [k, n] matrix as [n, k]; block formats group values along a row and have no transposed
 // form.
 std::vector<std::byte> transposed(const WeightRef& w, const std::string& param) {
@@ -47,14 +42,50 @@ void convert_rows(const WeightRef& from, const WeightEntry& e, std::byte* out) {
 
 }  // namespace
 
+std::int64_t entry_bytes(const WeightEntry& e, const Backend& backend) {
+  if (e.layout == Layout::plain) return view_bytes(e.shape.with(e.dtype), {});
+  return backend.packed_bytes(e.dtype, e.shape.dim(0).evaluate({}), e.shape.dim(1).evaluate({}));
+}
+
+bool entry_is_stored(const WeightEntry& e, bool turned) {
+  return e.layout == Layout::plain && e.dtype == e.shape.dtype && e.transposed == turned;
+}
+
+void fill_entry(const WeightEntry& e, const WeightRef& stored, bool turned, const Backend& backend,
+                Workers& workers, std::byte* out) {
+  WeightRef w = stored;
+  if (w.file != nullptr) {
+    w.file->check_not_cut();
+    w.file->will_need(w.data);
+  }
+  const std::span<const std::byte> pages = w.data;
+  std::vector<std::byte> exchanged;
+  if (e.transposed != turned) {
+    exchanged = transposed(w, e.param);
+    w.data = exchanged;
+  }
+  if (e.layout == Layout::plain) {
+    convert_rows(w, e, out);
+  } else {
+    const Backend::PackJob job{w.data.data(), w.dtype, e.dtype, e.shape.dim(0).evaluate({}),
+                               e.shape.dim(1).evaluate({}), out};
+    const std::int64_t panels = ceil_div(job.n, 16), threads = workers.threads();
+    workers.run([&](int t) noexcept { backend.pack(job, panels * t / threads, panels * (t + 1) / threads); });
+  }
+  // The packed copy is what steps read; the file's pages would only fill the resident set.
+  if (w.file != nullptr) w.file->drop(pages);
+}
+
 WeightStore::WeightStore(std::shared_ptr<const WeightSource> source,
                          const std::vector<ModelParam>& params)
     : source_(std::move(source)) {
   for (const ModelParam& p : params) params_.emplace(p.name, p);
 }
 
+WeightStore::Key WeightStore::key_of(const WeightEntry& e) { return {e.param, e.dtype, e.layout, e.transposed}; }
+
 bool WeightStore::as_stored(const WeightEntry& e) const {
-  return e.layout == Layout::plain && e.dtype == e.shape.dtype && !params_.at(e.param).transposed;
+  return entry_is_stored(e, params_.at(e.param).transposed);
 }
 
 const WeightRef& WeightStore::stored(const WeightEntry& entry) const {
@@ -71,9 +102,9 @@ std::vector<WeightStore::Missing> WeightStore::missing(const Program& program,
                                                        const Backend& backend) const {
   std::vector<Missing> list;
   for (const WeightEntry& e : program.weights) {
-    if (as_stored(e) || entries_.contains(Key{e.param, e.dtype, e.layout})) continue;
+    if (as_stored(e) || entries_.contains(key_of(e))) continue;
     const bool twice = std::any_of(list.begin(), list.end(), [&](const Missing& m) {
-      return m.entry->param == e.param && m.entry->dtype == e.dtype && m.entry->layout == e.layout;
+      return key_of(*m.entry) == key_of(e);
     });
     if (!twice) list.push_back({&e, entry_bytes(e, backend), nullptr});
   }
@@ -87,36 +118,6 @@ std::int64_t WeightStore::needed_bytes(const Program& program, const Backend& ba
   return sum;
 }
 
-void WeightStore::fill(const Missing& m, const Backend& backend, Workers& workers) {
-  WeightRef w = stored(*m.entry);
-  if (w.file != nullptr) {
-    w.file->check_not_cut();
-    w.file->will_need(w.data);
-  }
-  const std::span<const std::byte> pages = w.data;
-  std::vector<std::byte> turned;
-  if (params_.at(m.entry->param).transposed) {
-    turned = transposed(w, m.entry->param);
-    w.data = turned;
-  }
-  if (m.entry->layout == Layout::plain) {
-    convert_rows(w, *m.entry, m.out);
-  } else {
-    const Backend::PackJob job{w.data.data(),
-                               w.dtype,
-                               m.entry->dtype,
-                               m.entry->shape.dim(0).evaluate({}),
-                               m.entry->shape.dim(1).evaluate({}),
-                               m.out};
-    const std::int64_t panels = ceil_div(job.n, 16), threads = workers.threads();
-    workers.run([&](int t) noexcept {
-      backend.pack(job, panels * t / threads, panels * (t + 1) / threads);
-    });
-  }
-  // The packed copy is what steps read; the file's pages would only fill the resident set.
-  if (w.file != nullptr) w.file->drop(pages);
-}
-
 std::vector<const std::byte*> WeightStore::bind(const Program& program, const Backend& backend,
                                                 Workers& workers) {
   std::vector<Missing> list = missing(program, backend);
@@ -126,8 +127,8 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
     for (Missing& m : list) {
       m.out = arena.data() + at;
       at += round_up(m.bytes, kWeightAlign);
-      fill(m, backend, workers);
-      entries_.emplace(Key{m.entry->param, m.entry->dtype, m.entry->layout}, m.out);
+      fill_entry(*m.entry, stored(*m.entry), params_.at(m.entry->param).transposed, backend, workers, m.out);
+      entries_.emplace(key_of(*m.entry), m.out);
       ++packed_tensors_;
     }
     bytes_ += at;
@@ -136,7 +137,7 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
   std::vector<const std::byte*> out;
   for (const WeightEntry& e : program.weights)
     out.push_back(as_stored(e) ? stored(e).data.data()
-                               : entries_.at(Key{e.param, e.dtype, e.layout}));
+                               : entries_.at(key_of(e)));
   return out;
 }
 

@@ -16,6 +16,15 @@
 
 namespace rlx {
 
+/// Bytes of an entry, and whether it is the stored tensor as it lies. `turned`: the source has the
+/// param's axes exchanged already (ModelParam::transposed).
+std::int64_t entry_bytes(const WeightEntry& entry, const Backend& backend);
+bool entry_is_stored(const WeightEntry& entry, bool turned);
+/// Makes an entry of the stored tensor: entry_bytes at `out`, 64-byte aligned. Errors: unsupported (a
+/// block format with exchanged axes); io (the file was cut).
+void fill_entry(const WeightEntry& entry, const WeightRef& stored, bool turned, const Backend& backend,
+                Workers& workers, std::byte* out);
+
 class WeightStore {
  public:
   WeightStore(std::shared_ptr<const WeightSource> source, const std::vector<ModelParam>& params);
@@ -32,14 +41,14 @@ class WeightStore {
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  using Key = std::tuple<std::string, DType, Layout>;
+  using Key = std::tuple<std::string, DType, Layout, bool>;
   struct Missing {
     const WeightEntry* entry;
     std::int64_t bytes;
     std::byte* out;
   };
   std::vector<Missing> missing(const Program& program, const Backend& backend) const;
-  void fill(const Missing& m, const Backend& backend, Workers& workers);
+  static Key key_of(const WeightEntry& entry);
   bool as_stored(const WeightEntry& entry) const;
   const WeightRef& stored(const WeightEntry& entry) const;
 

@@ -21,7 +21,8 @@ class Packer {
     const Node& made = rewriter_.old().node(old_weight);
     const Shape& shape = rewriter_.old().shape(old_weight);
     const Value source = made.is<Pack>() ? made.inputs[0] : old_weight;
-    const Node& param = rewriter_.old().node(source);
+    const Node& stored = rewriter_.old().node(source);
+    const Node& param = stored.is<TransposeWeight>() ? rewriter_.old().node(stored.inputs[0]) : stored;
     if (!param.is<Param>() || shape.layout != Layout::plain || shape.rank() != 2 ||
         !shape.dim(1).is_constant())
       return {};

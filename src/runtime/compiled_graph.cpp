@@ -1,0 +1,262 @@
+#include "runtime/compiled_graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/executor.h"
+#include "tensor/quant/codec.h"
+
+namespace rlx {
+
+struct CompiledGraph::Context {
+  Context(std::shared_ptr<const Program> program, const Plan& plan, Executor::Bindings bindings)
+      : workers(plan.threads),
+        executor(std::move(program), plan, std::move(bindings)),
+        arena(std::max<std::int64_t>(plan.arena_bytes, 64), "buffers", false),
+        scratch_stride(std::max<std::int64_t>(round_up(plan.scratch_per_worker, 4096), 4096)),
+        scratch(scratch_stride * plan.threads, "scratch", false),
+        shared(std::max<std::int64_t>(plan.shared_bytes, 64), "scratch", false) {}
+
+  Executor::Memory memory() { return {arena.data(), scratch.data(), scratch_stride, shared.data(), &owner}; }
+
+  Workers workers;
+  Executor executor;
+  Arena arena;
+  std::int64_t scratch_stride;
+  Arena scratch, shared;
+  const Executor* owner = nullptr;
+  std::int64_t generation = 0;
+  const KvCache* states = nullptr;
+};
+
+CompiledGraph::CompiledGraph(CompileResult compiled, const Backend& backend, std::shared_ptr<SharedWeights> weights)
+    : compiled_(std::move(compiled)),
+      backend_(backend),
+      weights_(std::move(weights)),
+      manifest_(BindingManifest::from_lir(compiled_.lir)) {
+  const Program& program = *compiled_.lir.program;
+  bound_.assign(program.weights.size(), nullptr);
+  if (weights_ == nullptr) return;
+  const std::lock_guard lock(weights_->binding);
+  Workers workers(compiled_.lir.plan->threads);
+  bound_ = weights_->store->bind(program, backend_, workers);
+}
+
+CompiledGraph::~CompiledGraph() = default;
+
+std::int64_t CompiledGraph::bytes() const {
+  const std::shared_lock params(params_);
+  const std::lock_guard contexts(contexts_);
+  std::int64_t sum = kept_ == nullptr ? 0 : kept_->arena.size() + kept_->scratch.size() + kept_->shared.size();
+  for (const auto& [name, o] : overlay_) {
+    sum += o.value.byte_size();
+    for (const Arena& a : o.packed) sum += a.size();
+  }
+  return sum;
+}
+
+void CompiledGraph::set_param(std::string_view name, const Tensor& value) {
+  const BindingEntry* entry = manifest_.param(name);
+  if (entry == nullptr) fail(ErrorCode::invalid_argument, "{}: no param \"{}\"", manifest_.graph, name);
+  if (!(value.shape() == entry->shape))
+    fail(ErrorCode::shape, "{}: param \"{}\": expected {}, found {}", manifest_.graph, name, entry->shape.text(),
+         value.text());
+  std::unique_lock lock(params_, std::try_to_lock);
+  if (!lock.owns_lock())
+    fail(ErrorCode::invalid_argument, "{}: param \"{}\" cannot be set while the graph runs", manifest_.graph, name);
+  // The caller may change or free what it passed.
+  Overlay mine;
+  mine.value = Tensor::zeros(value.dims(), value.dtype());
+  std::memcpy(mine.value.mutable_data(), value.data(), static_cast<std::size_t>(value.byte_size()));
+  WeightRef stored{std::string(name), value.dtype(), value.dims(),
+                   {mine.value.data(), static_cast<std::size_t>(value.byte_size())}, nullptr};
+  Workers workers(1);
+  std::vector<const std::byte*> bound = bound_;
+  const Program& program = *compiled_.lir.program;
+  for (std::size_t i = 0; i < program.weights.size(); ++i) {
+    const WeightEntry& w = program.weights[i];
+    if (w.param != name) continue;
+    bound[i] = mine.value.data();
+    if (entry_is_stored(w, false)) continue;
+    Arena packed(entry_bytes(w, backend_), "weights", false);
+    fill_entry(w, stored, false, backend_, workers, packed.data());
+    bound[i] = packed.data();
+    mine.packed.push_back(std::move(packed));
+  }
+  overlay_.insert_or_assign(std::string(name), std::move(mine));
+  bound_ = std::move(bound);
+  ++generation_;
+}
+
+CompiledGraph::Inputs CompiledGraph::match_inputs(const std::vector<NamedTensor>& given) const {
+  Inputs found(manifest_.inputs.size(), nullptr);
+  for (const NamedTensor& t : given) {
+    std::size_t i = 0;
+    while (i < found.size() && manifest_.inputs[i].name != t.name) ++i;
+    if (i == found.size()) fail(ErrorCode::invalid_argument, "{}: no input \"{}\"", manifest_.graph, t.name);
+    if (found[i] != nullptr)
+      fail(ErrorCode::invalid_argument, "{}: input \"{}\" is given twice", manifest_.graph, t.name);
+    if (t.tensor.dtype() != manifest_.inputs[i].shape.dtype)
+      fail(ErrorCode::shape, "{}: input \"{}\": expected {}, found {}", manifest_.graph, t.name,
+           manifest_.inputs[i].shape.text(), t.tensor.text());
+    found[i] = &t.tensor;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i] == nullptr)
+      fail(ErrorCode::invalid_argument, "{}: input \"{}\" ({}) is missing", manifest_.graph, manifest_.inputs[i].name,
+           manifest_.inputs[i].shape.text());
+  return found;
+}
+
+// The actual sizes of this run; those that no input tells are the plan's.
+DimBinding CompiledGraph::sizes_of(const Inputs& inputs) const {
+  std::vector<NamedDims> dims;
+  for (std::size_t i = 0; i < inputs.size(); ++i) dims.push_back({manifest_.inputs[i].name, inputs[i]->dims()});
+  const DimBinding& upper = compiled_.lir.plan->upper;
+  DimBinding sizes = upper;
+  const DimBinding told = infer_bindings(*compiled_.mir, dims);
+  for (auto [symbol, n] : told.sizes()) {
+    const auto most = upper.get(symbol);
+    if (most && n > *most)
+      fail(ErrorCode::limit, "{}: {} = {} is above the {} that this executable was made for", manifest_.graph,
+           symbol.name(), n, *most);
+    sizes.set(symbol, n);
+  }
+  for (const DimCheck& c : compiled_.lir.program->checks)
+    if (c.left.evaluate(sizes) != c.right.evaluate(sizes))
+      fail(ErrorCode::shape, "{}: {}: {} = {} but {} = {}", manifest_.graph, c.message, c.left.text(),
+           c.left.evaluate(sizes), c.right.text(), c.right.evaluate(sizes));
+  return sizes;
+}
+
+void CompiledGraph::check_params() const {
+  for (std::size_t i = 0; i < bound_.size(); ++i)
+    if (bound_[i] == nullptr)
+      fail(ErrorCode::invalid_argument, "{}: param \"{}\" is not set", manifest_.graph,
+           compiled_.lir.program->weights[i].param);
+}
+
+void CompiledGraph::refuse_states(const KvCache* states) const {
+  if (states == nullptr && !manifest_.states.empty())
+    fail(ErrorCode::invalid_argument, "{}: has the state \"{}\": run it with states (make_states)", manifest_.graph,
+         manifest_.states[0].name);
+}
+
+std::shared_ptr<KvCache> CompiledGraph::make_states(std::int64_t slots, std::int64_t context) const {
+  if (slots < 1 || context < 1)
+    fail(ErrorCode::invalid_argument, "states of {} slots and {} tokens: expected at least 1", slots, context);
+  return std::make_shared<KvCache>(*compiled_.lir.program, backend_, slots, context);
+}
+
+std::unique_ptr<CompiledGraph::Context> CompiledGraph::take_context(KvCache* states) {
+  std::unique_ptr<Context> context;
+  {
+    const std::lock_guard lock(contexts_);
+    context = std::move(kept_);
+  }
+  Executor::Bindings bindings;
+  // States may be others at the same address.
+  const bool current =
+      context != nullptr && context->generation == generation_ && states == nullptr && context->states == nullptr;
+  if (!current) {
+    bindings.weights = bound_;
+    if (states != nullptr) {
+      for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i)
+        bindings.states.push_back(states->state(i));
+      bindings.slots = states->slots();
+      bindings.pages_per_slot = states->pages_per_slot();
+    }
+  }
+  if (context == nullptr)
+    context = std::make_unique<Context>(compiled_.lir.program, *compiled_.lir.plan, std::move(bindings));
+  else if (!current)
+    context->executor.rebind(std::move(bindings));
+  context->generation = generation_;
+  context->states = states;
+  return context;
+}
+
+void CompiledGraph::give_context(std::unique_ptr<Context> context) {
+  const std::lock_guard lock(contexts_);
+  if (kept_ == nullptr) kept_ = std::move(context);
+}
+
+void CompiledGraph::execute(Context& context, const Inputs& inputs, const DimBinding& sizes) {
+  std::vector<const void*> data;
+  for (const Tensor* t : inputs) data.push_back(t->data());
+  const std::int64_t before = context.executor.prologue_runs();
+  context.executor.run(sizes, data.data(), context.memory(), context.workers);
+  const std::lock_guard lock(contexts_);
+  ++statistics_.runs;
+  statistics_.prologue_runs += context.executor.prologue_runs() - before;
+}
+
+Tensor CompiledGraph::copy_output(const Context& context, const Inputs& inputs, std::size_t i) const {
+  const TensorView& view = context.executor.output(i);
+  const Operand& o = compiled_.lir.program->operands[static_cast<std::size_t>(manifest_.outputs[i].node)];
+  if (view.layout != Layout::plain)
+    fail(ErrorCode::unsupported, "{}: output \"{}\" has the layout of a kernel", manifest_.graph,
+         manifest_.outputs[i].name);
+  Tensor t = Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype);
+  const void* from = o.place == Place::input ? inputs[static_cast<std::size_t>(o.index)]->data() : view.data;
+  if (t.byte_size() > 0) std::memcpy(t.mutable_data(), from, static_cast<std::size_t>(t.byte_size()));
+  return t;
+}
+
+std::vector<NamedTensor> CompiledGraph::run_with(const std::vector<NamedTensor>& given, KvCache* states) {
+  refuse_states(states);
+  const Inputs inputs = match_inputs(given);
+  const DimBinding sizes = sizes_of(inputs);
+  const std::shared_lock lock(params_);
+  check_params();
+  std::unique_ptr<Context> context = take_context(states);
+  execute(*context, inputs, sizes);
+  std::vector<NamedTensor> outputs;
+  for (std::size_t i = 0; i < manifest_.outputs.size(); ++i)
+    outputs.push_back({manifest_.outputs[i].name, copy_output(*context, inputs, i)});
+  give_context(std::move(context));
+  return outputs;
+}
+
+std::vector<NamedTensor> CompiledGraph::run(const std::vector<NamedTensor>& inputs) {
+  return run_with(inputs, nullptr);
+}
+
+std::vector<NamedTensor> CompiledGraph::run(const std::vector<NamedTensor>& inputs, KvCache& states) {
+  return run_with(inputs, &states);
+}
+
+void CompiledGraph::run_into(const std::vector<NamedTensor>& given, std::span<NamedTensor> outputs) {
+  refuse_states(nullptr);
+  const Inputs inputs = match_inputs(given);
+  const DimBinding sizes = sizes_of(inputs);
+  std::vector<std::size_t> places;
+  for (const NamedTensor& t : outputs) {
+    const BindingEntry* e = manifest_.output(t.name);
+    if (e == nullptr) fail(ErrorCode::invalid_argument, "{}: no output \"{}\"", manifest_.graph, t.name);
+    const Shape expected =
+        compiled_.lir.program->operands[static_cast<std::size_t>(e->node)].shape.bind(sizes).with(Layout::plain);
+    if (!(t.tensor.shape() == expected))
+      fail(ErrorCode::shape, "{}: output \"{}\": expected {}, found {}", manifest_.graph, t.name, expected.text(),
+           t.tensor.text());
+    places.push_back(static_cast<std::size_t>(e - manifest_.outputs.data()));
+  }
+  const std::shared_lock lock(params_);
+  check_params();
+  std::unique_ptr<Context> context = take_context(nullptr);
+  execute(*context, inputs, sizes);
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const Tensor made = copy_output(*context, inputs, places[k]);
+    std::memcpy(outputs[k].tensor.mutable_data(), made.data(), static_cast<std::size_t>(made.byte_size()));
+  }
+  give_context(std::move(context));
+}
+
+CompiledGraph::Statistics CompiledGraph::statistics() const {
+  const std::lock_guard lock(contexts_);
+  return statistics_;
+}
+
+}  // namespace rlx

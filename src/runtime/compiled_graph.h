@@ -1,0 +1,98 @@
+// A graph that runs: a specialised program with its weights and memory (compiler.md, section 10).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/manifest.h"
+#include "device/backend.h"
+#include "runtime/kv_cache.h"
+#include "runtime/weight_store.h"
+#include "tensor/tensor.h"
+
+namespace rlx {
+
+/// Weights of a model that several executables share; empty for graphs whose params are set by hand.
+struct SharedWeights {
+  std::shared_ptr<WeightStore> store;
+  Digest identity;      ///< of the checkpoint, in keys
+  std::mutex binding;   ///< packing writes the store
+};
+
+class CompiledGraph {
+ public:
+  /// `compiled` is specialised. `weights` may be nullptr: then every param must be set. `threads` is what the plan was
+  /// made for. Errors: memory; as WeightStore::bind.
+  CompiledGraph(CompileResult compiled, const Backend& backend, std::shared_ptr<SharedWeights> weights);
+  ~CompiledGraph();
+
+  const BindingManifest& manifest() const { return manifest_; }
+  const CompileResult& compiled() const { return compiled_; }
+  Device device() const { return backend_.device(); }
+  /// Bytes that the handle keeps: params set by hand, and arenas of runs.
+  std::int64_t bytes() const;
+
+  /// Sets or replaces a param; all users of the handle see it, the shared weights do not change. Errors
+  /// (invalid_argument): no such param, a run in progress; (shape) another shape or dtype.
+  void set_param(std::string_view name, const Tensor& value);
+
+  /// Runs on the inputs, named in any order; returns the outputs in the graph's order. May be called from several
+  /// threads, each call with memory of its own. Errors before anything runs: invalid_argument (a name missing, unknown
+  /// or given twice; a param that is not set; a graph with states); shape (dtype, rank, sizes that contradict each
+  /// other); limit (a size above the plan's).
+  std::vector<NamedTensor> run(const std::vector<NamedTensor>& inputs);
+  /// The same into tensors of the caller, whose names, dtypes and sizes must be those of the outputs.
+  void run_into(const std::vector<NamedTensor>& inputs, std::span<NamedTensor> outputs);
+  /// For graphs with states: `states` comes from make_states, and one run at a time uses it.
+  std::vector<NamedTensor> run(const std::vector<NamedTensor>& inputs, KvCache& states);
+
+  /// States for `slots` sequences of at most `context` tokens. Error(memory).
+  std::shared_ptr<KvCache> make_states(std::int64_t slots, std::int64_t context) const;
+
+  /// Counters of all runs so far.
+  struct Statistics {
+    std::int64_t runs = 0, prologue_runs = 0;
+  };
+  Statistics statistics() const;
+
+ private:
+  struct Context;  // an executor with its memory
+  struct Lease;
+  using Inputs = std::vector<const Tensor*>;
+
+  Inputs match_inputs(const std::vector<NamedTensor>& inputs) const;
+  DimBinding sizes_of(const Inputs& inputs) const;
+  void check_params() const;
+  std::unique_ptr<Context> make_context(KvCache* states) const;
+  void execute(Context& context, const Inputs& inputs, const DimBinding& sizes);
+  Tensor copy_output(const Context& context, const Inputs& inputs, std::size_t i) const;
+  std::vector<NamedTensor> run_with(const std::vector<NamedTensor>& inputs, KvCache* states);
+  void refuse_states(const KvCache* states) const;
+  std::unique_ptr<Context> take_context(KvCache* states);
+  void give_context(std::unique_ptr<Context> context);
+
+  CompileResult compiled_;
+  const Backend& backend_;
+  std::shared_ptr<SharedWeights> weights_;
+  BindingManifest manifest_;
+  std::vector<const std::byte*> bound_;  // per weight entry; nullptr: not set
+  struct Overlay {
+    Tensor value;
+    std::vector<Arena> packed;
+  };
+  std::map<std::string, Overlay, std::less<>> overlay_;
+  std::int64_t generation_ = 0;  // of bound_
+  mutable std::shared_mutex params_;
+  mutable std::mutex contexts_;
+  std::unique_ptr<Context> kept_;  // the one context that the handle keeps between runs
+  Statistics statistics_;
+};
+
+}  // namespace rlx

@@ -1,0 +1,161 @@
+// Template -> specialised program -> executable, each made once and found by key (compiler.md, section 8).
+#pragma once
+
+#include <concepts>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "compiler/component.h"
+#include "compiler/manifest.h"
+#include "flow/hir_module.h"
+#include "runtime/compiled_graph.h"
+
+namespace rlx {
+
+/// Where the HIR of a template comes from: a callable that gives an HirModule, a Graph or a BuiltModel. With an id (of
+/// model and weights) a look-up that hits calls nothing; without one the callable runs at each look-up and its HIR is
+/// digested.
+class HirSource {
+ public:
+  struct Made {
+    Graph graph;
+    std::shared_ptr<SharedWeights> weights;  ///< nullptr: params are set by hand
+  };
+
+  template <typename F>
+  requires std::invocable<F&> HirSource(F callable)  // NOLINT: a lambda is a source
+      : make_([f = std::move(callable)]() mutable { return from(f()); }) {}
+  template <typename F>
+  requires std::invocable<F&> HirSource(Digest id, F callable) : HirSource(std::move(callable)) { id_ = id; }
+
+  Made make() const { return make_(); }
+  const std::optional<Digest>& id() const { return id_; }
+
+ private:
+  static Made from(HirModule module) { return {std::move(module).graph(), nullptr}; }
+  static Made from(Graph graph) { return {std::move(graph), nullptr}; }
+  static Made from(BuiltModel model);
+
+  mutable std::function<Made()> make_;
+  std::optional<Digest> id_;
+};
+
+struct PipelineStatistics {
+  std::int64_t hits = 0, misses = 0, evictions = 0, templates = 0, failures = 0;
+  double template_ms = 0, specialize_ms = 0;  ///< sums
+  std::int64_t bytes = 0;                     ///< of the executables that are kept
+};
+
+/// May be used from several threads. Handles that it gives stay valid after eviction.
+class ModelCompilePipeline {
+ public:
+  static constexpr std::int64_t kDefaultEntries = 64;
+
+  /// Errors (device): as find_backend.
+  explicit ModelCompilePipeline(const Device& device);
+  /// At most `entries` executables. Error(invalid_argument): below 1.
+  static std::unique_ptr<ModelCompilePipeline> with_capacity(const Device& device, std::int64_t entries);
+  /// At most `bytes` of executables, the newest always kept. Error(invalid_argument): below 1.
+  static std::unique_ptr<ModelCompilePipeline> with_budget(const Device& device, std::int64_t bytes);
+
+  Device device() const { return backend_.device(); }
+  /// Threads of the plans that follow; 1 until it is set. Error(invalid_argument): outside 1 .. 1024.
+  void set_threads(int threads);
+
+  /// Runs the passes on a source, once per content and options, and makes it the template of specialize_template and of
+  /// the manifest calls. Errors: as compile().
+  const CompileResult& build_template(const HirSource& source, const CompileOptions& options);
+  const CompileResult& ensure_template(const HirSource& source, const CompileOptions& options) {
+    return build_template(source, options);
+  }
+  bool has_template(const CompileOptions& options) const;
+  /// The template built last with these options; Error(invalid_argument) when there is none.
+  const CompileResult& template_result(const CompileOptions& options) const;
+  /// At the sizes of the binding, or of a template without symbols.
+  BindingManifest template_binding_manifest(const CompileOptions& options) const;
+  BindingManifest binding_manifest_for_binding(const DimBinding& binding, const CompileOptions& options) const;
+  BindingManifest binding_manifest_for_component(const ModelComponent& component, const CompileOptions& options) const;
+
+  CompileResult specialize_template(const DimBinding& binding, const CompileOptions& options) const;
+  std::shared_ptr<CompiledGraph> compile_lir(const CompileResult& specialised, const CompileOptions& options) const;
+
+  /// The executable of a key, compiled when it is not there. Concurrent calls with one key compile once; a failure is
+  /// reported to all of them and not kept. Errors: invalid_argument (the key stands for another template, binding or
+  /// options; both are named); as build_template and specialize_template.
+  std::shared_ptr<CompiledGraph> get_or_compile(const Digest& key, const DimBinding& binding, const HirSource& source,
+                                                const CompileOptions& options);
+  /// The same under the component's executable key; the component's dispatch config holds.
+  std::shared_ptr<CompiledGraph> get_or_compile_component(const ModelComponent& component, const HirSource& source,
+                                                          const CompileOptions& options);
+
+  bool contains(const Digest& key) const;
+  std::int64_t size() const;
+  bool empty() const { return size() == 0; }
+  PipelineStatistics statistics() const;
+
+ private:
+  struct Template {
+    Digest graph, options;
+    CompileResult result;
+    std::shared_ptr<SharedWeights> weights;
+    TemplateIdentity identity;
+  };
+  using TemplatePtr = std::shared_ptr<const Template>;
+  struct Entry {
+    Digest content;  ///< template, binding and options
+    std::string text;
+    std::shared_ptr<CompiledGraph> graph;  ///< nullptr while it compiles
+    std::exception_ptr failure;
+    std::int64_t bytes = 0, used = 0;
+  };
+
+  ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes);
+  TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options);
+  TemplatePtr find_by_id(const HirSource& source, const Digest& options) const;
+  TemplatePtr make_template(HirSource::Made made, const Digest& graph, const Digest& options_digest,
+                            const CompileOptions& options) const;
+  TemplatePtr last_template(const CompileOptions& options) const;
+  std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
+                                                 std::string description);
+  std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
+  void evict();
+
+  const Backend& backend_;
+  const std::int64_t most_entries_, most_bytes_;
+  int threads_ = 1;
+  std::mutex building_;  // taken before mutex_
+  mutable std::mutex mutex_;
+  std::condition_variable compiled_;
+  std::map<std::pair<Digest, Digest>, TemplatePtr> templates_;  // by graph and options
+  std::map<std::pair<Digest, Digest>, TemplatePtr> by_id_;      // by the source's id and options
+  std::map<Digest, TemplatePtr> last_;                          // by options
+  std::map<Digest, std::shared_ptr<Entry>> entries_;
+  std::int64_t clock_ = 0;
+  mutable PipelineStatistics statistics_;
+};
+
+/// Compiles and runs graphs on one device (compiler.md, section 10).
+class Session {
+ public:
+  explicit Session(const Device& device) : pipeline_(device) {}
+  /// A graph whose sizes are bound, or that `upper` binds. Errors: as the pipeline.
+  std::shared_ptr<CompiledGraph> compile(const HirSource& source, const CompileOptions& options = {},
+                                         const DimBinding& upper = {});
+  std::shared_ptr<CompiledGraph> compile(Graph graph, const CompileOptions& options = {}, const DimBinding& upper = {});
+  std::shared_ptr<CompiledGraph> compile(const HirModule& module, const CompileOptions& options = {},
+                                         const DimBinding& upper = {});
+  Device device() const { return pipeline_.device(); }
+  ModelCompilePipeline& pipeline() { return pipeline_; }
+
+ private:
+  ModelCompilePipeline pipeline_;
+};
+
+}  // namespace rlx
