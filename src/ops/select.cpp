@@ -168,9 +168,9 @@ std::vector<Sample> ScatterAdd::samples() {
     const auto m = static_cast<std::int64_t>(index.size());
     SampleOperand updates = x;
     updates.shape = x.shape.with_dim(at, m);
-    for (const bool replace : {false, true})
-      list.push_back(make_sample(fmt::format("{}{}", name, replace ? "_replace" : ""),
-                                 ScatterAdd{at, replace}, {x, given(index), updates}, m + 1));
+    for (const bool put : {false, true})
+      list.push_back(make_sample(fmt::format("{}{}", name, put ? "_replace" : ""),
+                                 ScatterAdd{at, put}, {x, given(index), updates}, m + 1));
   };
   add("rows", 0, normal({5, 33}), {4, 0, 2});
   add("repeats", 0, normal({5, 17}), {2, 2, 2, 0, 2});

@@ -259,8 +259,8 @@ void add_moved_dtypes(std::vector<Sample>& list, const Op& op, std::initializer_
 
 std::vector<Sample> Reshape::samples() {
   std::vector<Sample> list;
-  const auto add = [&](std::string_view name, DimList dims, std::initializer_list<Dim> from) {
-    list.push_back(make_sample(std::string(name), Reshape{std::move(dims)}, {normal(from)}));
+  const auto add = [&](std::string_view name, DimList to, std::initializer_list<Dim> from) {
+    list.push_back(make_sample(std::string(name), Reshape{to}, {normal(from)}));
   };
   add("flatten", {-1}, {3, 4, 5});
   add("split", {5, 4, -1}, {5, 48});
@@ -279,8 +279,8 @@ std::vector<Sample> Reshape::samples() {
 
 std::vector<Sample> Transpose::samples() {
   std::vector<Sample> list;
-  const auto add = [&](std::string_view name, Axes axes, std::initializer_list<Dim> from) {
-    list.push_back(make_sample(std::string(name), Transpose{axes}, {normal(from)}));
+  const auto add = [&](std::string_view name, Axes order, std::initializer_list<Dim> from) {
+    list.push_back(make_sample(std::string(name), Transpose{order}, {normal(from)}));
   };
   add("matrix", {}, {17, 33});
   add("matrix_by_axes", {1, 0}, {65, 48});
@@ -355,8 +355,8 @@ std::vector<Sample> Pad::samples() {
 
 std::vector<Sample> BroadcastTo::samples() {
   std::vector<Sample> list;
-  const auto add = [&](std::string_view name, DimList dims, std::initializer_list<Dim> from) {
-    list.push_back(make_sample(std::string(name), BroadcastTo{std::move(dims)}, {normal(from)}));
+  const auto add = [&](std::string_view name, DimList to, std::initializer_list<Dim> from) {
+    list.push_back(make_sample(std::string(name), BroadcastTo{to}, {normal(from)}));
   };
   add("row", {5, 33}, {33});
   add("column", {17, 48}, {17, 1});
