@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <tuple>
@@ -47,7 +48,49 @@ std::pair<void*, std::size_t> whole_pages(std::span<const std::byte> range, bool
   return {reinterpret_cast<void*>(first), last - first};
 }
 
+// What is mapped, for a signal handler that finds a file cut: a fixed table without locks. A mapping that finds no room
+// is only not named.
+struct MappedFileSlot {
+  std::atomic<const std::byte*> begin{nullptr};
+  std::atomic<std::size_t> size{0};
+  char path[512] = {};
+};
+class MappedFiles {
+ public:
+  static void add(const MappedFile& file) noexcept {
+    for (MappedFileSlot& s : slots_) {
+      const std::byte* none = nullptr;
+      if (s.begin.load() != nullptr || !s.begin.compare_exchange_strong(none, file.bytes().data())) continue;
+      std::strncpy(s.path, file.path().c_str(), sizeof s.path - 1);
+      s.size.store(file.bytes().size());
+      return;
+    }
+  }
+  static void remove(const std::byte* data) noexcept {
+    if (data == nullptr) return;
+    for (MappedFileSlot& s : slots_)
+      if (s.begin.load() == data) {
+        s.size.store(0);
+        s.begin.store(nullptr);
+        return;
+      }
+  }
+  static const char* at(const void* address) noexcept {
+    const auto a = reinterpret_cast<std::uintptr_t>(address);
+    for (const MappedFileSlot& s : slots_) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(s.begin.load());
+      if (begin != 0 && a >= begin && a - begin < s.size.load()) return s.path;
+    }
+    return nullptr;
+  }
+
+ private:
+  static inline MappedFileSlot slots_[128];
+};
+
 }  // namespace
+
+const char* mapped_file_at(const void* address) noexcept { return MappedFiles::at(address); }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path.string()) {
   std::tie(fd_, size_) = open_regular(path_);
@@ -57,11 +100,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path.string())
   }
   void* p = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);
   if (p == MAP_FAILED) {
-    const std::string why = reason();
+    const int error = errno;
     ::close(fd_);
-    fail(ErrorCode::io, "{}: cannot map {} bytes: {}", path_, size_, why);
+    fail(error == ENOMEM ? ErrorCode::memory : ErrorCode::io, "{}: cannot map {} bytes: {}", path_, size_,
+         std::strerror(error));
   }
   data_ = static_cast<const std::byte*>(p);
+  MappedFiles::add(*this);
 }
 
 MappedFile::MappedFile(MappedFile&& o) noexcept
@@ -79,6 +124,7 @@ MappedFile& MappedFile::operator=(MappedFile&& o) noexcept {
 }
 
 MappedFile::~MappedFile() {
+  MappedFiles::remove(data_);
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -150,7 +196,8 @@ void write_through(const std::string& path, std::span<const std::byte> content) 
 void write_file_atomic(const std::filesystem::path& wanted, std::span<const std::byte> content) {
   struct stat st {};
   std::filesystem::path path = wanted;
-  if (::stat(wanted.c_str(), &st) == 0) {
+  const bool exists = ::stat(wanted.c_str(), &st) == 0;
+  if (exists) {
     if (S_ISDIR(st.st_mode)) fail(ErrorCode::io, "{}: expected a file, found a folder", wanted.string());
     if (!S_ISREG(st.st_mode)) return write_through(wanted.string(), content);
     // What a link points at is replaced, not the link.
@@ -169,10 +216,10 @@ void write_file_atomic(const std::filesystem::path& wanted, std::span<const std:
     fail(ErrorCode::io, "{}: cannot {}: {}", path.string(), what, why);
   };
   if (!write_all(fd, content)) give_up("write");
-  // mkstemp makes the file owner-only; give it what an ordinary open would have.
+  // mkstemp makes the file owner-only; give it what the file had, or what an ordinary open would have.
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  if (::fchmod(fd, 0666 & ~mask) != 0) give_up("set the mode");
+  if (::fchmod(fd, exists ? st.st_mode & 07777 : 0666 & ~mask) != 0) give_up("set the mode");
   if (::fsync(fd) != 0) give_up("sync");
   if (::rename(tmp.c_str(), path.c_str()) != 0) give_up("rename");
   ::close(fd);

@@ -40,12 +40,17 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// The path of the mapping that holds an address, nullptr when none does. For a handler of SIGBUS,
+/// which a file that is cut while it is mapped raises: takes no lock and allocates nothing.
+const char* mapped_file_at(const void* address) noexcept;
+
 /// The whole content of a file as bytes. Errors (io) as MappedFile; also above `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = 1ull << 30);
 
 /// Writes the file beside its place, syncs and renames it: a reader sees the old content or all of
 /// the new one. Through a link its target is replaced; a device, FIFO or socket is written to as it
-/// is. Errors (io): a folder, no permission, disk full, rename failed; the temporary file is removed.
+/// is; an existing file keeps its mode. Errors (io): a folder, no permission, disk full, rename
+/// failed; the temporary file is removed.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 

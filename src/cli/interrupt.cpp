@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
+
+#include "base/file.h"
 
 namespace rlx::cli {
 namespace {
@@ -15,6 +18,21 @@ extern "C" void on_interrupt(int) {
   g_interrupted = 1;
 }
 
+void put(const char* text) { static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text))); }
+
+// A page of a mapped file that is not there any more. Nothing can go on: one line and the code of a file's fault.
+extern "C" void on_bus_error(int, siginfo_t* info, void*) {
+  const char* path = mapped_file_at(info->si_addr);
+  if (path == nullptr) {
+    std::signal(SIGBUS, SIG_DFL);  // our own fault: it comes again and ends the program
+    return;
+  }
+  put("rlx: ");
+  put(path);
+  put(": the file was cut while it was in use\n");
+  _exit(3);
+}
+
 }  // namespace
 
 void install_interrupt() {
@@ -25,6 +43,12 @@ void install_interrupt() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file above the limit of its size
+  struct sigaction bus = {};
+  bus.sa_sigaction = on_bus_error;
+  bus.sa_flags = SA_SIGINFO;
+  sigemptyset(&bus.sa_mask);
+  sigaction(SIGBUS, &bus, nullptr);
 }
 
 InterruptScope::InterruptScope() {

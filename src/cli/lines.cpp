@@ -1,10 +1,12 @@
 #include "cli/lines.h"
 
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/output.h"
 
 namespace rlx::cli {
@@ -15,8 +17,10 @@ int answer_lines(const std::function<ordered_json(const ordered_json&)>& answer)
   std::ios::sync_with_stdio(false);
   std::string line;
   for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
+      // One answer a line: leaving a line out would shift those that follow.
+      if (line.find_first_not_of(" \t\r") == std::string::npos)
+        fail(ErrorCode::invalid_argument, "expected a JSON value, found an empty line");
       const ordered_json value = ordered_json::parse(line, nullptr, false);
       if (value.is_discarded())
         fail(ErrorCode::invalid_argument, "expected a JSON value, found \"{}\"",
@@ -29,6 +33,11 @@ int answer_lines(const std::function<ordered_json(const ordered_json&)>& answer)
     }
   }
   return 0;
+}
+
+std::string read_text(const std::string& path) {
+  if (path != "-") return read_file(path);
+  return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
 }  // namespace rlx::cli

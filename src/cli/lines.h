@@ -3,12 +3,16 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace rlx::cli {
 
-/// Reads all lines; empty ones are skipped. Errors (invalid_argument): a line that is no JSON
+/// Reads all lines. Errors (invalid_argument): a line that is empty or no JSON
 /// value, or that `answer` refuses, with its number. Exit code 0.
 int answer_lines(
     const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
+
+/// The text of a file that a flag names; "-" is stdin. Errors (io) as read_file.
+std::string read_text(const std::string& path);
 
 }  // namespace rlx::cli

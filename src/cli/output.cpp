@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace rlx::cli {
 namespace {
@@ -56,6 +58,15 @@ std::string one_line(std::string_view message) {
       text += c;
   }
   return text;
+}
+
+void write_result(const std::string& path, std::string_view content, const std::string& input) {
+  if (path.empty()) fail(ErrorCode::usage, "the name of the file to write is empty");
+  if (path == "-") return out().write(content);
+  std::error_code error;
+  if (std::filesystem::equivalent(path, input, error) && !error)
+    fail(ErrorCode::usage, "{}: is the file that is read; expected another name for the result", path);
+  write_file_atomic(path, content);
 }
 
 }  // namespace rlx::cli

@@ -26,6 +26,10 @@ void say(std::string_view line);
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 void write_json(const nlohmann::ordered_json& json);
 
+/// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors:
+/// usage (no name; the file that `input` names, which would be lost); io.
+void write_result(const std::string& path, std::string_view content, const std::string& input);
+
 /// Control characters of a message as \xNN, so that it stays one line and cannot steer a terminal.
 std::string one_line(std::string_view message);
 

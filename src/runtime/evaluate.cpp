@@ -17,10 +17,10 @@ class Chunks {
  public:
   Chunks(std::span<const std::int32_t> tokens, const EvalOptions& o) : tokens_(tokens), o_(o) {
     if (o.chunk < 2)
-      fail(ErrorCode::usage, "-c: expected a chunk of 2 tokens or more, found {}", o.chunk);
+      fail(ErrorCode::usage, "-c: expected a chunk of 3 tokens or more, found {}", o.chunk);
     if (static_cast<std::int64_t>(tokens.size()) < 2 * o.chunk)
-      fail(ErrorCode::usage, "the text has {} tokens: expected at least 2 chunks of {} (-c)",
-           tokens.size(), o.chunk);
+      fail(ErrorCode::usage, "the text has {} tokens: expected at least 2 chunks of {}; -c {} or less would do",
+           tokens.size(), o.chunk, tokens.size() / 2);
     count_ = static_cast<std::int64_t>(tokens.size()) / o.chunk;
   }
 

@@ -37,7 +37,11 @@ Cases read_cases(const fs::path& folder) {
     fail(ErrorCode::format, "{}: tolerance: expected a number, found {}", path.string(),
          tolerance == json.end() ? "nothing" : tolerance->type_name());
   const auto kind = json.find("kind");
-  return {tolerance->get<double>(),
+  // quality.md, section 4: the widest tolerance of a golden is far below 1.
+  const double most = tolerance->get<double>();
+  if (!(most >= 0 && most <= 1))
+    fail(ErrorCode::format, "{}: tolerance: expected 0 to 1, found {}", path.string(), most);
+  return {most,
           kind != json.end() && kind->is_string() ? kind->get<std::string>() : "decoder"};
 }
 
@@ -57,6 +61,7 @@ class Checker {
     for (std::int64_t b = 0; b < shape[0]; ++b) {
       const auto tokens =
           std::span<const std::int32_t>(ids).subspan(static_cast<std::size_t>(b) * row, row);
+      compared_ |= tensors_.has(stem + ".logits") || tensors_.has(stem + ".output_ids");
       if (tensors_.has(stem + ".logits")) logits(stem, tokens, b);
       if (tensors_.has(stem + ".output_ids")) greedy(stem, tokens, b);
     }
@@ -88,7 +93,8 @@ class Checker {
       const std::size_t n = std::min(static_cast<std::size_t>(piece), tokens.size() - done);
       for (const float v : decoder_.step(tokens.subspan(done, n), Decoder::Want::all)) {
         const double diff = std::abs(static_cast<double>(v) - expected[at++]) / scale;
-        // A NaN differs from everything, and the report must hold finite numbers.
+        // A NaN differs from everything.
+        if (!(diff <= std::numeric_limits<float>::max())) result_.diff = std::numeric_limits<double>::quiet_NaN();
         if (!(diff <= std::numeric_limits<float>::max()))
           return fault(stem, "logits that are not finite");
         result_.diff = std::max(result_.diff, diff);
@@ -134,12 +140,13 @@ class Checker {
 
  public:
   bool failed() const { return failed_; }
+  bool compared() const { return compared_; }
 
  private:
   Decoder& decoder_;
   const ReferenceTensors& tensors_;
   GoldenResult& result_;
-  bool failed_ = false;
+  bool failed_ = false, compared_ = false;
 };
 
 void count_kernels(const DispatchReport& report, GoldenResult& result) {
@@ -185,6 +192,9 @@ GoldenResult verify_golden(const fs::path& folder, const GoldenOptions& options)
     fail(ErrorCode::format, "{}: expected tensors NAME.input_ids, found none", tensors.path());
   Checker checker(decoder, tensors, result);
   for (const std::string& stem : stems) checker.check(stem);
+  if (!checker.compared())
+    fail(ErrorCode::format, "{}: expected NAME.logits or NAME.output_ids beside NAME.input_ids, found none",
+         tensors.path());
   const bool fast_backend = decoder.options().device != Device::reference();
   if (fast_backend && result.reference > 0 && result.why.empty())
     result.why = fmt::format("{} nodes have no kernel on {}", result.reference,

@@ -179,6 +179,61 @@ TEST(Faults, FullDiskIsAnError) {
   EXPECT_NE(r.err.find("stdout: cannot be written"), std::string::npos) << r.err;
 }
 
+TEST(Faults, AResultNeverReplacesWhatIsRead) {
+  const Scratch scratch;
+  const std::string blocks = scratch.file("blocks", std::string(18, 'x'));
+  const Outcome same = rlx({"dequantize", "--type", "q4_0", "--in", blocks, "--out", blocks});
+  EXPECT_EQ(same.code, 2);
+  EXPECT_NE(same.err.find("is the file that is read"), std::string::npos) << same.err;
+  EXPECT_EQ(content(blocks).size(), 18u);
+  const Outcome out = rlx({"dequantize", "--type", "q4_0", "--in", blocks, "--out", "-"});
+  EXPECT_EQ(out.code, 0);
+  EXPECT_EQ(out.out.size(), 32u * 4);
+  EXPECT_EQ(rlx({"dequantize", "--type", "q4_0", "--in", blocks, "--out", ""}).code, 2);
+}
+
+TEST(Faults, ALimitOnTheSizeOfFilesLeavesNothing) {
+  const Scratch scratch;
+  const std::string blocks = scratch.file("blocks", std::string(18, 'x')), out = (scratch / "out").string();
+  const std::string script =
+      "ulimit -f 0; exec \"$0\" dequantize --type q4_0 --in \"$1\" --out \"$2\" 2>/dev/null";
+  const Outcome r = run_words({"/bin/sh", "-c", script, program(), blocks, out});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch / "."), {}), 1);
+}
+
+TEST(Faults, EveryLineHasItsAnswer) {
+  const Scratch scratch;
+  const std::string file = scratch.file("t.jinja", "{{ messages|length }}");
+  const std::string line = R"({"messages": [], "tools": null, "arguments": {}})";
+  const Outcome r = rlx({"render", "--template", file, "--lines"}, line + "\n\n" + line + "\n");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("line 2: expected a JSON value, found an empty line"), std::string::npos) << r.err;
+}
+
+TEST(Faults, SymbolsAreTheModels) {
+  const auto lir = [](const char* symbols) {
+    return rlx({"inspect", golden_model("llama"), "--stage", "lir", "--symbols", symbols});
+  };
+  EXPECT_EQ(lir("rows=2,out_rows=1").code, 0);
+  EXPECT_NE(lir("rosw=2").err.find("no size \"rosw\": expected batch, out_rows, rows"), std::string::npos)
+      << lir("rosw=2").err;
+  EXPECT_NE(lir("rows=1,rows=2").err.find("rows is given twice"), std::string::npos);
+}
+
+TEST(Faults, VerifyTakesNoToleranceThatPassesAnything) {
+  const Scratch scratch;
+  fs::copy(golden_model("llama"), scratch / "m", fs::copy_options::recursive);
+  std::string cases = content(scratch / "m/cases.json");
+  const std::size_t at = cases.find("\"tolerance\":");
+  ASSERT_NE(at, std::string::npos);
+  cases.insert(cases.find_first_of("0123456789", at), "9");
+  scratch.file("m/cases.json", cases);
+  const Outcome r = rlx({"verify", (scratch / "m").string()});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_NE(r.err.find("tolerance: expected 0 to 1"), std::string::npos) << r.err;
+}
+
 TEST(Faults, MessagesStayOneLine) {
   const Outcome r = rlx({"inspect", "/tmp/no\nsuch\x1b[31mfile"});
   EXPECT_EQ(r.code, 3);

@@ -59,6 +59,20 @@ TEST_F(DemoModel, PromptOverTheContext) {
   EXPECT_NE(r.err.find("the context holds 4"), std::string::npos) << r.err;
 }
 
+// Rows of the embedding are read from the mapped file at each step.
+TEST_F(DemoModel, AFileThatIsCutWhileInUseIsAnError) {
+  if (std::string(RLX_TEST_SANITIZE) != "") GTEST_SKIP() << "the sanitizers take the signal themselves";
+  const Scratch scratch;
+  const std::string copy = (scratch / "m.gguf").string();
+  fs::copy(path, copy);
+  const std::string script =
+      "\"$0\" run \"$1\" -p x -n 4000 --ignore-eos --temp 0 -t 1 >/dev/null & "
+      "sleep 1; truncate -s 1000000 \"$1\"; wait $!";
+  const Outcome r = run_words({"/bin/sh", "-c", script, program(), copy});
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_NE(last_line(r.err).find("the file was cut"), std::string::npos) << r.err;
+}
+
 TEST_F(DemoModel, ContextAboveTheTrainedOneIsSaid) {
   const Outcome r = rlx({"run", path, "-p", "Hello", "-n", "1", "-c", "9000"});
   EXPECT_EQ(r.code, 0);

@@ -86,6 +86,7 @@ std::vector<BenchSource> sources(const BenchFlags& f) {
   if (all.empty())
     fail(ErrorCode::usage, "rlx bench: expected -m MODEL or --random NAME; see `rlx bench --help`");
   if (f.type && f.random.empty()) fail(ErrorCode::usage, "--type is for --random");
+  if (f.layers && f.random.empty()) fail(ErrorCode::usage, "--layers is for --random");
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/session_flags.h"
 #include "runtime/evaluate.h"
@@ -26,7 +27,7 @@ struct EvalFlags {
   void declare(Arguments& a) {
     a.text("-m,--model", model, "GGUF file or model folder");
     a.text("-f,--file", file, "Text to predict");
-    a.integer("-c,--context", chunk, {2, kContextRange.most}, "Tokens of a chunk [512]");
+    a.integer("-c,--context", chunk, {3, kContextRange.most}, "Tokens of a chunk; the text needs two [512]");
     a.flag("--json", json, "JSON instead of words");
     session.declare(a, true);
   }
@@ -60,7 +61,7 @@ EvalOptions eval_options(const EvalFlags& f, const Tokenizer& tokenizer, std::st
 
 int ppl(const EvalFlags& f) {
   f.require("rlx eval ppl");
-  const std::string text = read_file(*f.file);
+  const std::string text = read_text(*f.file);
   TextModel model(*f.model, f.options());
   const InterruptScope scope;
   const Perplexity p = perplexity(model.decoder(), model.tokenizer().encode(text),
@@ -78,7 +79,7 @@ int kld(const EvalFlags& f) {
   f.require("rlx eval kld");
   if (!f.base)
     fail(ErrorCode::usage, "rlx eval kld: --base MODEL is missing; see `rlx eval kld --help`");
-  const std::string text = read_file(*f.file);
+  const std::string text = read_text(*f.file);
   TextModel model(*f.model, f.options());
   DecoderOptions exact = f.options();
   exact.compile.precision = Precision{Activations::f32, std::nullopt};

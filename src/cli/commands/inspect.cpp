@@ -36,6 +36,8 @@ DimBinding parse_symbols(const std::string& text) {
     const std::int64_t size =
         parse_integer("--symbols " + symbol, part.substr(equals + 1), {0, 1 << 24});
     try {
+      if (binding.get(Symbol::named(symbol)))
+        fail(ErrorCode::usage, "{} is given twice", symbol);
       binding.set(Symbol::named(symbol), size);
     } catch (const Error& e) {
       fail(ErrorCode::usage, "--symbols: {}", e.what());
@@ -105,6 +107,13 @@ std::string stage_text(const InspectFlags& f, const LoadedModel& model, const De
   const DimBinding sizes = parse_symbols(f.symbols.value_or("rows=1,out_rows=1"));
   const bool json = f.json || f.format == "json";
   const Graph& hir = model.model.graph;
+  const std::vector<Symbol> known = collect_symbols(hir);
+  for (const auto& [symbol, size] : sizes.sizes())
+    if (std::find(known.begin(), known.end(), symbol) == known.end()) {
+      std::string list;
+      for (const Symbol s : known) list += (list.empty() ? "" : ", ") + std::string(s.name());
+      fail(ErrorCode::usage, "--symbols: this model has no size \"{}\": expected {}", symbol.name(), list);
+    }
   if (f.stage == "lir") {
     const std::int64_t context = options.context > 0 ? options.context : model.model.info.context;
     return lir(hir, options.compile, backend, sizes, json, {std::max(options.threads, 1), context});
@@ -141,7 +150,7 @@ int run_inspect(const InspectFlags& f) {
   check(f);
   const std::string text = content(f);
   if (f.output)
-    write_file_atomic(*f.output, text);
+    write_result(*f.output, text, f.model);
   else
     out().write(text);
   return 0;

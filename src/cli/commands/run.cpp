@@ -6,6 +6,7 @@
 #include "cli/allocations.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/process_memory.h"
 #include "cli/session_flags.h"
@@ -36,7 +37,7 @@ struct RunFlags {
     if (prompt.has_value() == file.has_value())
       fail(ErrorCode::usage, "rlx run: expected one of -p TEXT and -f FILE, found {}",
            prompt ? "both" : "none");
-    return prompt ? *prompt : read_file(*file);
+    return prompt ? *prompt : read_text(*file);
   }
 };
 
@@ -82,7 +83,7 @@ int finish(const RunFlags& f, const TextModel& model, const GenerateResult& resu
     if (result.reason == FinishReason::error) json["error"] = result.error;
     write_json(json);
   } else {
-    out().write("\n");
+    if (!text.empty() || result.reason != FinishReason::error) out().write("\n");
     out().flush();
     if (f.stats) say(speed_text(model, result));
   }
@@ -99,7 +100,6 @@ int run_run(const RunFlags& f) {
   f.session.warn_of_context(model.decoder().info());
   std::string origin;
   Sampler sampler(resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin));
-  say(fmt::format("sampling: {}, seed {}", origin, sampler.seed()));
   const std::vector<std::int32_t> prompt = model.tokenizer().encode(prompt_text);
   if (prompt.empty())
     fail(ErrorCode::usage,
@@ -113,10 +113,11 @@ int run_run(const RunFlags& f) {
   std::string text;
   const GenerateResult result =
       generate_text(model, prompt, 0, sampler, options, [&](std::string_view piece) {
-        if (f.json) {
-          text += piece;
-          return;
-        }
+        // Not before: what is wrong with the prompt is then the only line.
+        if (text.empty() && !piece.empty() && sampler.options().temperature > 0)
+          say(fmt::format("sampling: {}, seed {}", origin, sampler.seed()));
+        text += piece;
+        if (f.json) return;
         out().write(piece);
         out().flush();
       });

@@ -112,6 +112,10 @@ void print_json(const Contents& c) {
   write_json(json);
 }
 
+std::string_view bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 int run_tensors(const TensorsFlags& f) {
   if (f.name.empty() == f.dump.has_value())
     fail(ErrorCode::usage, "rlx tensors: {}",
@@ -125,7 +129,7 @@ int run_tensors(const TensorsFlags& f) {
   for (const Listed& t : c.tensors) {
     if (t.name == f.name) {
       const std::vector<float> values = floats(t);
-      write_file_atomic(*f.dump, std::as_bytes(std::span<const float>(values)));
+      write_result(*f.dump, bytes_of(values), f.file);
       say(fmt::format("{}: {} {} as {} float32 values", *f.dump, name(t.dtype), t.name,
                       values.size()));
       return 0;
@@ -171,7 +175,7 @@ int dequantize(const DequantizeFlags& f) {
     fail(ErrorCode::format, "{}: expected blocks of {} bytes ({}), found {} bytes", *f.in, block,
          info(type).name, file.bytes().size());
   const std::vector<float> values = floats({"", type, {}, file.bytes()});
-  write_file_atomic(*f.out, std::as_bytes(std::span<const float>(values)));
+  write_result(*f.out, bytes_of(values), *f.in);
   return 0;
 }
 
