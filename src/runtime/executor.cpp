@@ -24,6 +24,7 @@ Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings b
             bindings_.states.size() == program_->states.size());
   views_.resize(program_->operands.size());
   prepared_.resize(program_->calls.size());
+  for (const Call& c : program_->calls) attrs_.push_back(c.attrs);
   call_us_.assign(program_->calls.size(), 0.0);
   call_runs_.assign(program_->calls.size(), 0);
   std::size_t count = 0;
@@ -83,6 +84,8 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
   };
   for (std::size_t c = 0; c < program_->calls.size(); ++c) {
     const Call& call = program_->calls[c];
+    attrs_[c] = call.attrs;
+    if (call.def->bind_dims != nullptr) call.def->bind_dims(attrs_[c], binding);
     prepared_[c].in = static_cast<std::int32_t>(at);
     for (std::int32_t o : call.in) copy(o);
     prepared_[c].out = static_cast<std::int32_t>(at);
@@ -164,17 +167,18 @@ void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
   args.scratch = memory_.scratch + thread * memory_.scratch_stride;
   args.shared = memory_.shared;
   if (call.kernel != nullptr)
-    call.kernel->run(call.attrs.data(), args);
+    call.kernel->run(attrs_[c].data(), args);
   else if (thread == 0)
-    run_reference(call, args);
+    run_reference(c, args);
 }
 
 // The interpreter's kernel runs on one thread; it may throw, and the workers must still meet.
-void Executor::run_reference(const Call& call, const KernelArgs& args) noexcept {
+void Executor::run_reference(std::size_t c, const KernelArgs& args) noexcept {
+  const Call& call = program_->calls[c];
   try {
     KernelArgs whole = args;
     whole.threads = 1;
-    call.def->reference(call.attrs, whole);
+    call.def->reference(attrs_[c], whole);
   } catch (const std::exception& e) {
     failure_ = fmt::format(
         "{}: {}", call.origin.empty() ? std::string(call.def->name) : call.origin, e.what());

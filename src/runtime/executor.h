@@ -77,7 +77,7 @@ class Executor {
   void execute(const void* const* inputs, Workers& workers);
   void work(int thread, Workers& workers) noexcept;
   void run_call(std::size_t c, int thread, int threads) noexcept;
-  void run_reference(const Call& call, const KernelArgs& args) noexcept;
+  void run_reference(std::size_t c, const KernelArgs& args) noexcept;
 
   std::shared_ptr<const Program> program_;
   Plan plan_;
@@ -91,6 +91,7 @@ class Executor {
   std::vector<TensorView> views_;       // per operand
   std::vector<TensorView> call_views_;  // operands of each call in order
   std::vector<Prepared> prepared_;
+  std::vector<AttrBlob> attrs_;  // of each call, sizes in them bound
   std::vector<std::pair<std::int32_t, std::size_t>>
       input_views_;  // input number -> index in call_views_
   std::string failure_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "ops/shape_ops.h"
 #include "rlx/rlx.h"
 #include "runtime/toy_model.h"
 
@@ -157,6 +158,22 @@ TEST(section5_phases, ThePrologueRunsOncePerHandleAndAgainWhenAParamChanges) {
   const Tensor second = g->run({{"x", x}})[0].tensor;
   EXPECT_FALSE(same_bits(second, first));
   EXPECT_EQ(g->statistics().prologue_runs, 2);
+}
+
+TEST(section10_graph, SizesInAttributesAreThoseOfTheRun) {
+  HirModule hir("tail");
+  const Value x = hir.input("x", Shape({Dim(sym::rows), 3}, DType::f32));
+  // All rows but the first, and one row of zeros at the end.
+  const Value tail = hir(Slice{.axis = 0, .start = 1, .stop = Dim(sym::rows)}, x);
+  hir.set_outputs({hir(Pad{.axis = 0, .before = 0, .after = 1, .value = 0}, tail)});
+  Session session(Device::cpu());
+  const auto g = session.compile(hir, {}, {{sym::rows, 8}});
+  for (const std::int64_t rows : {2, 8, 5}) {
+    const Tensor in = filled({rows, 3}, 0.4f), out = g->run({{"x", in}})[0].tensor;
+    ASSERT_EQ(out.dims(), in.dims());
+    for (int i = 0; i < (rows - 1) * 3; ++i) EXPECT_EQ(at(out, i), at(in, i + 3)) << rows;
+    EXPECT_EQ(at(out, static_cast<int>(rows) * 3 - 1), 0.0f);
+  }
 }
 
 TEST(section10_graph, SeveralThreadsRunOneHandle) {

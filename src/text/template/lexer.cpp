@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/byte_reader.h"
 #include "text/template/template.h"
 #include "text/template/text.h"
 #include "text/template/unicode.h"
@@ -193,7 +194,7 @@ class Lexer {
     if (c == '\'' || c == '"') return string(c);
     if (const size_t end = name_end(); end != pos_) {
       std::string text = source_.substr(pos_, end - pos_);
-      if (!is_identifier(text)) error("invalid character in identifier '" + text + "'");
+      if (!is_identifier(text)) error("invalid character in identifier " + quote(text));
       push(TokenType::name, std::move(text));
       return advance_to(end);
     }
@@ -334,7 +335,7 @@ class Lexer {
         std::find_if(kOperators.begin(), kOperators.end(), [&](auto s) { return at(s); });
     if (found == kOperators.end()) {
       if (source_[pos_] != ';')
-        error("unexpected character '" + source_.substr(pos_, char_bytes(source_, pos_)) + "'");
+        error("unexpected character " + quote(source_.substr(pos_, char_bytes(source_, pos_))));
       push(TokenType::op, ";");
       return advance_to(pos_ + 1);
     }

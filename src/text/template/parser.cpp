@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/byte_reader.h"
 #include "text/template/parser_nesting.h"
 
 namespace rlx::jinja {
@@ -35,7 +36,7 @@ std::string Parser::describe() const {
     case TokenType::end:
       return "the end of the template";
     default:
-      return "'" + now().text + "'";
+      return quote(now().text);
   }
 }
 
@@ -138,7 +139,7 @@ StmtPtr Parser::statement() {
   if (tag == "continue") return loop_control(StmtKind::loop_continue);
   if (tag == "include" || tag == "extends" || tag == "import" || tag == "from")
     return unsupported_statement();
-  error("unknown tag '" + tag + "'");
+  error("unknown tag " + quote(tag));
 }
 
 void Parser::print_statement(Block& out) {
@@ -163,7 +164,7 @@ Target Parser::one_target(bool with_namespace) {
   }
   const std::string name = expect_any_name();
   for (const char* reserved : {"true", "false", "none", "True", "False", "None"})
-    if (name == reserved) error(t.place, "cannot assign to '" + name + "'");
+    if (name == reserved) error(t.place, "cannot assign to " + quote(name));
   t.slot = slot(name);
   if (with_namespace && skip_op(".")) t.attribute = expect_any_name();
   return t;

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "formats/byte_reader.h"
 #include "text/template/functions.h"
 #include "text/template/parser.h"
 #include "text/template/parser_nesting.h"
@@ -250,7 +251,7 @@ ExprPtr Parser::number() {
     for (const char c : t.substr(base == 10 ? 0 : 2)) {
       const int digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
       if (__builtin_mul_overflow(n, Int{base}, &n) || __builtin_add_overflow(n, Int{digit}, &n))
-        error("the integer " + t + " does not fit in 128 bits");
+        error("the integer " + quote(t) + " does not fit in 128 bits");
     }
     e->value = Value(n);
   }
@@ -284,7 +285,9 @@ ExprPtr Parser::primary() {
   }
   if (token.is_op("[")) return list();
   if (token.is_op("{")) return dict();
-  error("unexpected " + describe());
+  // The end has an article where it is "found", none where it is "unexpected".
+  error(token.type == TokenType::end ? "unexpected end of the template"
+                                     : "unexpected " + describe());
 }
 
 ExprPtr Parser::list() {
@@ -454,7 +457,7 @@ std::unique_ptr<Arguments> Parser::arguments() {
       next();
       next();
       for (const auto& [n, a] : out->named)
-        if (n == key) error("keyword argument '" + key + "' is repeated");
+        if (n == key) error("keyword argument " + quote(key) + " is repeated");
       out->named.emplace_back(std::move(key), expression());
     } else {
       ensure(!out->star && !out->star_star && out->named.empty());

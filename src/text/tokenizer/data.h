@@ -23,6 +23,7 @@ namespace rlx::tokenizer {
 ///   pre-tokenizer -> model
 ///   -> post-processor.
 struct Data {
+  std::string origin;  ///< the file, for messages
   Vocab vocab;
   std::vector<bool> special;  ///< by id
 

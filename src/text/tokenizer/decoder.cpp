@@ -122,6 +122,7 @@ class ReplaceStage : public Stage {
          !literal.empty() && (found = held_.find(literal, at)) != std::string::npos;
          at = found + literal.size()) {
       out.append(held_, at, found - at);
+      check_rewritten(out.size() + step_.content.size(), rewritten_limit(held_.size()));
       out += step_.content;
     }
     std::size_t keep = held_.size() - at;  // the longest suffix that begins the literal

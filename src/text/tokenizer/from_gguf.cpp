@@ -6,8 +6,10 @@
 #include <span>
 
 #include "base/error.h"
+#include "formats/byte_reader.h"
 #include "formats/gguf.h"
 #include "text/tokenizer/data.h"
+#include "text/tokenizer/origin.h"
 #include "text/tokenizer/pre_table.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/utf8.h"
@@ -38,8 +40,9 @@ class Reader {
     const std::string_view model =
         required(file_.get_string("tokenizer.ggml.model"), "tokenizer.ggml.model");
     if (model != "llama" && model != "gpt2") {
-      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model '{}' is not supported",
-           file_.path(), model);
+      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model {} is not supported, but 'llama' and "
+           "'gpt2'",
+           file_.path(), quote(model));
     }
     read_tokens(model == "llama");
     if (model == "llama") {
@@ -47,6 +50,7 @@ class Reader {
     } else {
       read_bpe();
     }
+    data_.origin = file_.path();
     data_.complete();
     return std::move(data_);
   }
@@ -77,7 +81,8 @@ class Reader {
         required(file_.get_strings("tokenizer.ggml.tokens"), "tokenizer.ggml.tokens");
     if (tokens.empty() ||
         tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-      wrong("tokenizer.ggml.tokens: {} tokens", tokens.size());
+      wrong("tokenizer.ggml.tokens: expected 1 to {} tokens, found {}",
+            std::numeric_limits<std::int32_t>::max(), tokens.size());
     }
     if (auto types = file_.get_ints("tokenizer.ggml.token_type")) types_ = *std::move(types);
     if (!types_.empty() && types_.size() != tokens.size()) {
@@ -165,7 +170,7 @@ class Reader {
 
   void read_bpe() {
     const std::string_view pre = file_.get_string("tokenizer.ggml.pre").value_or("default");
-    const PreRule rule = find_pre_rule(pre);
+    const PreRule rule = naming(file_.path(), [&] { return find_pre_rule(pre); });
     BpeOptions options;
     options.ignore_merges = rule.ignore_merges;
     data_.model.emplace<Bpe>(std::move(options), read_merges());
@@ -185,7 +190,7 @@ class Reader {
   /// Id of a text that a merge names.
   std::int32_t merge_part(std::string_view text, std::size_t merge) const {
     const auto id = data_.vocab.find(text);
-    if (!id) wrong("tokenizer.ggml.merges[{}]: '{}' is not in the vocabulary", merge, text);
+    if (!id) wrong("tokenizer.ggml.merges[{}]: {} is not in the vocabulary", merge, quote(text));
     return *id;
   }
 
@@ -214,7 +219,7 @@ class Reader {
     for (std::size_t j = 0; j < merges.size(); ++j) {
       const std::size_t space = merges[j].find(' ', 1);
       if (space == std::string_view::npos) {
-        wrong("tokenizer.ggml.merges[{}]: '{}' has no space", first + j, merges[j]);
+        wrong("tokenizer.ggml.merges[{}]: {} has no space", first + j, quote(merges[j]));
       }
       block[j].left = merges[j].substr(0, space);
       block[j].right = merges[j].substr(space + 1);

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/byte_reader.h"
 #include "text/tokenizer/json_reader.h"
+#include "text/tokenizer/origin.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace rlx {
@@ -21,10 +23,12 @@ void read_vocab(const TokenizerJson& file, Data& data) {
   data.vocab.reserve(file.vocab.size(), bytes);
   for (const auto& token : file.vocab) {
     if (token.id < 0 || token.id >= max_id(file.vocab.size())) {
-      fail(ErrorCode::format, "{}: model.vocab: the id {} of '{}' is out of range for {} tokens",
-           file.origin, token.id, token.text, file.vocab.size());
+      fail(ErrorCode::format, "{}: model.vocab: the id {} of {} is out of range for {} tokens",
+           file.origin, token.id, quote(token.text), file.vocab.size());
     }
-    data.vocab.add(static_cast<std::int32_t>(token.id), token.text, TokenKind::model);
+    naming(file.origin, [&] {
+      data.vocab.add(static_cast<std::int32_t>(token.id), token.text, TokenKind::model);
+    });
   }
 }
 
@@ -41,10 +45,10 @@ MergeTable read_merges(const TokenizerJson& file, const Vocab& vocab, std::size_
     if (right.size() >= prefix) joined.append(right, prefix);
     merged = vocab.find_model_near(joined, merged + 1);
     if (a < 0 || b < 0 || merged < 0) {
-      fail(ErrorCode::format, "{}: model.merges[{}]: '{}' is not in the vocabulary", file.origin, i,
-           a < 0   ? left
-           : b < 0 ? right
-                   : joined);
+      fail(ErrorCode::format, "{}: model.merges[{}]: {} is not in the vocabulary", file.origin, i,
+           quote(a < 0   ? left
+                 : b < 0 ? right
+                         : joined));
     }
     table.add(a, b, {static_cast<std::uint32_t>(i), merged});
   }
@@ -56,7 +60,7 @@ void read_model(const TokenizerJson& file, Data& data) {
   const Fields model = root.object("model");
   const std::string type = model.string("type", file.has_merges ? "BPE" : "");
   if (type.empty()) model.wrong("the field 'type' is missing");
-  if (type != "BPE") model.unsupported("the model type '" + type + "'");
+  if (type != "BPE") model.unsupported("the model type " + quote(type));
   if (!file.has_vocab) model.wrong("the field 'vocab' is missing or no object");
   if (!file.has_merges) model.wrong("the field 'merges' is missing or no list");
   read_vocab(file, data);
@@ -101,7 +105,7 @@ void read_added_tokens(const TokenizerJson& file, Data& data) {
           static_cast<std::int32_t>(data.vocab.has(static_cast<std::int32_t>(id)) ? declared : id);
       if (token.id >= max_id(data.vocab.count()))
         f.wrong(fmt::format("the id {} is out of range", token.id));
-      data.vocab.add(token.id, token.content, TokenKind::added);
+      naming(f.place(), [&] { data.vocab.add(token.id, token.content, TokenKind::added); });
     }
     largest = std::max<std::int64_t>(largest, token.id);
     data.added.push_back(std::move(token));
@@ -137,7 +141,7 @@ std::vector<std::int32_t> read_template(const Fields& processor, const Vocab& vo
       post.insert(post.end(), ids.begin(), ids.end());
     } else if (item.has("Sequence")) {
       if (const std::string id = item.object("Sequence").string("id"); id != "A") {
-        item.wrong("the sequence '" + id + "' in a template for one text");
+        item.wrong("the sequence " + quote(id) + " in a template for one text");
       }
       post.push_back(Data::kSequence);
     } else {
@@ -174,7 +178,7 @@ void read_post(const json& value, const std::string& place, Data& data) {
   } else if (type == "RobertaProcessing" || type == "BertProcessing") {
     outer = {read_pair(f, "cls", data.vocab), Data::kSequence, read_pair(f, "sep", data.vocab)};
   } else {
-    f.unsupported("the type '" + type + "'");
+    f.unsupported("the type " + quote(type));
   }
   std::vector<std::int32_t> joined;
   for (const std::int32_t item : outer) {
@@ -209,9 +213,28 @@ std::optional<std::int32_t> configured(const json& config, const char* key, cons
                                                       : std::nullopt;
 }
 
+/// The object in a tokenizer_config.json. Errors: format (origin, place and reason).
+json read_config(std::string_view text, const std::string& origin) {
+  const auto depth_limit = [&](int depth, json::parse_event_t, json&) {
+    if (depth > 64) fail(ErrorCode::format, "{}: nested deeper than 64", origin);
+    return true;
+  };
+  try {
+    json config = json::parse(text.begin(), text.end(), depth_limit);
+    if (!config.is_object())
+      fail(ErrorCode::format, "{}: expected an object, found {}", origin, config.type_name());
+    return config;
+  } catch (const json::parse_error& e) {
+    fail(ErrorCode::format, "{}: {}", origin, json_fault(text, e.byte));
+  } catch (const json::exception&) {
+    fail(ErrorCode::format, "{}: not JSON: a number is out of range", origin);
+  }
+}
+
 Data build(std::string_view text, const std::string& origin) {
   const TokenizerJson file = read_tokenizer_json(text, origin);
   Data data;
+  data.origin = origin;
   read_model(file, data);
   read_added_tokens(file, data);
   data.normalizer = read_normalizer(file);
@@ -236,14 +259,7 @@ Tokenizer Tokenizer::from_json_file(const std::filesystem::path& path) {
   tokenizer::Data data = tokenizer::build(read_file(path), path.string());
   const auto config_path = path.parent_path() / "tokenizer_config.json";
   if (std::error_code none; std::filesystem::is_regular_file(config_path, none)) {
-    const auto depth_limit = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-      if (depth > 64) fail(ErrorCode::format, "nested deeper than 64");
-      return true;
-    };
-    const auto config =
-        nlohmann::json::parse(read_file(config_path), depth_limit, /*allow_exceptions=*/false);
-    if (!config.is_object())
-      fail(ErrorCode::format, "{}: expected a JSON object", config_path.string());
+    const auto config = tokenizer::read_config(read_file(config_path), config_path.string());
     if (const auto id = tokenizer::configured(config, "bos_token", data.vocab)) data.bos = id;
     if (const auto id = tokenizer::configured(config, "eos_token", data.vocab)) data.eos = id;
   }

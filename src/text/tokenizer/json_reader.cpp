@@ -1,6 +1,9 @@
 #include "text/tokenizer/json_reader.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "formats/byte_reader.h"
 
 namespace rlx::tokenizer {
 namespace {
@@ -12,7 +15,7 @@ constexpr std::size_t kMaxDepth = 64;
 /// Receives the parser's events.
 class Handler : public nlohmann::json_sax<json> {
  public:
-  explicit Handler(TokenizerJson& file) : file_(file) {}
+  Handler(TokenizerJson& file, std::string_view text) : file_(file), text_(text) {}
 
   bool null() override { return value(nullptr); }
   bool boolean(bool v) override { return value(v); }
@@ -69,9 +72,11 @@ class Handler : public nlohmann::json_sax<json> {
     return true;
   }
 
-  bool parse_error(std::size_t offset, const std::string&,
+  bool parse_error(std::size_t read, const std::string&,
                    const nlohmann::detail::exception& e) override {
-    fail(ErrorCode::format, "{}: not JSON at offset {}: {}", file_.origin, offset, e.what());
+    constexpr int kNumberOverflow = 406;
+    if (e.id == kNumberOverflow) refuse("not JSON: a number is out of range");
+    refuse(json_fault(text_, read));
   }
 
  private:
@@ -93,7 +98,7 @@ class Handler : public nlohmann::json_sax<json> {
 
   /// Puts a value at the current place of the document.
   json* put(json v) {
-    if (mode_ == Mode::vocab) refuse(fmt::format("model.vocab: '{}' is not a number", key_));
+    if (mode_ == Mode::vocab) refuse(fmt::format("model.vocab: {} is not a number", quote(key_)));
     if (mode_ != Mode::document)
       refuse(fmt::format("model.merges[{}]: expected a text", file_.merges.size()));
     if (stack_.empty()) {
@@ -136,8 +141,8 @@ class Handler : public nlohmann::json_sax<json> {
   bool merge_text(const std::string& text) {
     const std::size_t space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-      refuse(fmt::format("model.merges[{}]: '{}' is not two parts with a space between",
-                         file_.merges.size(), text));
+      refuse(fmt::format("model.merges[{}]: {} is not two parts with a space between",
+                         file_.merges.size(), quote(text)));
     }
     file_.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
     return true;
@@ -151,6 +156,7 @@ class Handler : public nlohmann::json_sax<json> {
   }
 
   TokenizerJson& file_;
+  std::string_view text_;
   std::vector<json*>
       stack_;  ///< the open containers; a place stays valid while only its own children grow
   json* model_ = nullptr;
@@ -161,10 +167,22 @@ class Handler : public nlohmann::json_sax<json> {
 
 }  // namespace
 
+std::string json_fault(std::string_view text, std::size_t read) {
+  const std::size_t at = read == 0 ? 0 : std::min(read - 1, text.size());
+  const std::string_view before = text.substr(0, at);
+  const std::size_t line_end = before.rfind('\n');
+  const std::size_t line_begin = line_end == std::string_view::npos ? 0 : line_end + 1;
+  const std::string what = read > text.size() || text.empty()
+                               ? "the text ends too early"
+                               : "unexpected " + quote(text.substr(at, 1));
+  return fmt::format("not JSON: line {}, byte {}: {}",
+                     1 + std::count(before.begin(), before.end(), '\n'), at - line_begin + 1, what);
+}
+
 TokenizerJson read_tokenizer_json(std::string_view text, const std::string& origin) {
   TokenizerJson file;
   file.origin = origin;
-  Handler handler(file);
+  Handler handler(file, text);
   json::sax_parse(text.begin(), text.end(), &handler);
   if (!file.root.is_object()) {
     fail(ErrorCode::format, "{}: expected an object, found {}", origin, file.root.type_name());

@@ -28,8 +28,12 @@ struct TokenizerJson {
   std::vector<std::pair<std::string, std::string>> merges;
 };
 
-/// Errors: format (origin, offset and reason), also for nesting deeper than 64.
+/// Errors: format (origin, line and byte, reason), also for nesting deeper than 64.
 TokenizerJson read_tokenizer_json(std::string_view json, const std::string& origin);
+
+/// What is wrong with a text that does not parse: line, byte within it and the offending character.
+/// `read`: bytes that the parser had read, the offending one included.
+std::string json_fault(std::string_view text, std::size_t read);
 
 /// An object of the document with its place, for messages: "FILE: decoder.decoders[2]: ...".
 class Fields {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "formats/byte_reader.h"
 #include "text/tokenizer/json_reader.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/utf8.h"
@@ -33,7 +34,7 @@ void read_steps(const json& value, const std::string& place, const char* list,
     return;
   }
   const auto it = readers.find(type);
-  if (it == readers.end()) fields.unsupported("the type '" + type + "'");
+  if (it == readers.end()) fields.unsupported("the type " + quote(type));
   it->second(fields, steps);
   if (steps.size() > kMaxSteps) fields.wrong(fmt::format("more than {} steps", kMaxSteps));
 }
@@ -54,7 +55,7 @@ std::string one_character(const Fields& fields, const char* key,
                           std::optional<std::string> otherwise = std::nullopt) {
   const std::string text = fields.string(key, std::move(otherwise));
   if (text.empty() || utf8_length(text[0]) != text.size()) {
-    fields.wrong(fmt::format("{}: expected one character, found '{}'", key, text));
+    fields.wrong(fmt::format("{}: expected one character, found {}", key, quote(text)));
   }
   return text;
 }
@@ -67,7 +68,9 @@ SplitBehavior read_behavior(const Fields& fields,
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
   if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
   if (name == "Contiguous") return SplitBehavior::contiguous;
-  fields.wrong("behavior: '" + name + "' is none");
+  fields.wrong("behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous, "
+               "found " +
+               quote(name));
 }
 
 /// The scheme of Metaspace; older files say add_prefix_space.
@@ -78,7 +81,7 @@ MetaspaceStep::Prepend read_prepend(const Fields& fields) {
   if (name == "always") return Prepend::always;
   if (name == "never") return Prepend::never;
   if (name == "first") return Prepend::first;
-  fields.wrong("prepend_scheme: '" + name + "' is none of always, never, first");
+  fields.wrong("prepend_scheme: " + quote(name) + " is none of always, never, first");
 }
 
 Readers<NormalizeStep> normalizer_readers() {

@@ -1,5 +1,7 @@
 #include "text/tokenizer/normalizer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/utf8.h"
@@ -9,13 +11,13 @@ namespace {
 
 constexpr std::size_t kMaxText = 256 << 20;
 
-std::string apply(const NormalFormStep& step, std::string text) {
+std::string apply(const NormalFormStep& step, std::string text, std::size_t) {
   return normalize(text, step.form);
 }
 
-std::string apply(const LowercaseStep&, std::string text) { return lowercase(text); }
+std::string apply(const LowercaseStep&, std::string text, std::size_t) { return lowercase(text); }
 
-std::string apply(const StripAccentsStep&, std::string text) {
+std::string apply(const StripAccentsStep&, std::string text, std::size_t) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text[at]);
@@ -25,7 +27,7 @@ std::string apply(const StripAccentsStep&, std::string text) {
   return out;
 }
 
-std::string apply(const StripStep& step, std::string text) {
+std::string apply(const StripStep& step, std::string text, std::size_t) {
   std::size_t begin = 0;
   std::size_t end = text.size();
   while (step.left && begin < end && is_whitespace(utf8_at(text, begin)))
@@ -39,16 +41,18 @@ std::string apply(const StripStep& step, std::string text) {
   return text.substr(begin, end - begin);
 }
 
-std::string apply(const PrependStep& step, std::string text) {
-  if (!text.empty()) text.insert(0, step.text);
+std::string apply(const PrependStep& step, std::string text, std::size_t limit) {
+  if (text.empty()) return text;
+  check_rewritten(text.size() + step.text.size(), limit);
+  text.insert(0, step.text);
   return text;
 }
 
-std::string apply(const ReplaceStep& step, std::string text) {
-  return replace(text, step.pattern, step.content);
+std::string apply(const ReplaceStep& step, std::string text, std::size_t limit) {
+  return replace(text, step.pattern, step.content, limit);
 }
 
-std::string apply(const ByteCharsStep&, std::string text) {
+std::string apply(const ByteCharsStep&, std::string text, std::size_t) {
   std::string out;
   append_byte_chars(out, text);
   return out;
@@ -56,22 +60,43 @@ std::string apply(const ByteCharsStep&, std::string text) {
 
 }  // namespace
 
-std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content) {
+std::size_t rewritten_limit(std::size_t bytes) {
+  constexpr std::size_t kFactor = 64;
+  constexpr std::size_t kFree = 64 << 10;
+  return bytes >= kMaxText / kFactor ? kMaxText : std::min(bytes * kFactor + kFree, kMaxText);
+}
+
+void check_rewritten(std::size_t bytes, std::size_t limit) {
+  if (bytes > limit) {
+    fail(ErrorCode::format,
+         "rewriting the text makes it longer than {} bytes, the limit for a text of this length",
+         limit);
+  }
+}
+
+std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content,
+                    std::size_t limit) {
   std::vector<Part> parts;
   pattern.split(text, parts);
   std::string out;
-  out.reserve(text.size());
+  out.reserve(std::min(text.size(), limit));
   for (const Part& p : parts) {
-    out += p.match ? content : text.substr(p.begin, p.end - p.begin);
-    if (out.size() > kMaxText)
-      fail(ErrorCode::limit, "normalised text is longer than {} bytes", kMaxText);
+    const std::string_view added = p.match ? content : text.substr(p.begin, p.end - p.begin);
+    check_rewritten(out.size() + added.size(), limit);
+    out += added;
   }
   return out;
 }
 
-std::string normalize(const std::vector<NormalizeStep>& steps, std::string text) {
+std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content) {
+  return replace(text, pattern, content, rewritten_limit(text.size()));
+}
+
+std::string normalize(const std::vector<NormalizeStep>& steps, std::string text,
+                      std::size_t limit) {
   for (const NormalizeStep& step : steps) {
-    text = std::visit([&](const auto& s) { return apply(s, std::move(text)); }, step);
+    text = std::visit([&](const auto& s) { return apply(s, std::move(text), limit); }, step);
+    check_rewritten(text.size(), limit);
   }
   return text;
 }

@@ -31,11 +31,21 @@ struct ByteCharsStep {};
 using NormalizeStep = std::variant<NormalFormStep, LowercaseStep, StripAccentsStep, StripStep,
                                    PrependStep, ReplaceStep, ByteCharsStep>;
 
-/// `text` is valid UTF-8, and so is the result. Errors: limit (a pattern needs too many steps; the
-/// result is longer than 256 MiB, which only a hostile chain of replacements reaches).
-std::string normalize(const std::vector<NormalizeStep>& steps, std::string text);
+/// The longest that an honest file makes a text of `bytes`, in bytes: 64 times as long and 64 KiB,
+/// 256 MiB in all.
+std::size_t rewritten_limit(std::size_t bytes);
 
-/// Replaces every match of the pattern.
+/// `text` is valid UTF-8, and so is the result. Errors: format (a pattern needs too many steps; a
+/// step's result is longer than `limit`, which only a hostile file reaches).
+std::string normalize(const std::vector<NormalizeStep>& steps, std::string text, std::size_t limit);
+
+/// Replaces every match of the pattern. Errors: as normalize.
+std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content,
+                    std::size_t limit);
+/// The same, bounded by rewritten_limit of the text.
 std::string replace(std::string_view text, const TextPattern& pattern, std::string_view content);
+
+/// Errors: format, when `bytes` is above `limit`.
+void check_rewritten(std::size_t bytes, std::size_t limit);
 
 }  // namespace rlx::tokenizer

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "formats/byte_reader.h"
 
 namespace rlx::tokenizer {
 namespace {
@@ -188,8 +189,12 @@ PreRule find_pre_rule(std::string_view name) {
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
                                  [&](const Row& r) { return r.name == name; });
   if (row == std::end(kRows)) {
-    fail(ErrorCode::unsupported, "tokenizer.ggml.pre: the pre-tokenizer '{}' is not supported",
-         name);
+    constexpr std::size_t kListed = 8;
+    std::string known;
+    for (const Row& r : std::span(kRows).first(kListed)) known.append(r.name).append(", ");
+    fail(ErrorCode::unsupported,
+         "tokenizer.ggml.pre: the pre-tokenizer {} is not supported, but {}{} more", quote(name),
+         known, std::size(kRows) - kListed);
   }
   return row->rule;
 }

@@ -3,6 +3,7 @@
 #include <pcre2.h>
 
 #include "base/error.h"
+#include "formats/byte_reader.h"
 #include "text/tokenizer/utf8.h"
 
 namespace rlx::tokenizer {
@@ -47,6 +48,29 @@ std::string message_of(int code) {
   return text;
 }
 
+/// Whether a compile error is about something that PCRE2 does not do, not about a malformed
+/// pattern.
+bool is_refusal(int error) {
+  switch (error) {
+    case PCRE2_ERROR_PATTERN_TOO_LARGE:
+    case PCRE2_ERROR_LOOKBEHIND_NOT_FIXED_LENGTH:
+    case PCRE2_ERROR_BACKSLASH_C_IN_LOOKBEHIND:
+    case PCRE2_ERROR_UNSUPPORTED_ESCAPE_SEQUENCE:
+    case PCRE2_ERROR_UNKNOWN_UNICODE_PROPERTY:
+    case PCRE2_ERROR_POSIX_CLASS_NOT_SUPPORTED_IN_PERL:
+    case PCRE2_ERROR_UNKNOWN_POSIX_CLASS:
+    case PCRE2_ERROR_PARENTHESES_NEST_TOO_DEEP:
+    case PCRE2_ERROR_BACKSLASH_C_CALLER_DISABLED:
+    case PCRE2_ERROR_PATTERN_TOO_COMPLICATED:
+    case PCRE2_ERROR_LOOKBEHIND_TOO_LONG:
+    case PCRE2_ERROR_LOOKBEHIND_TOO_COMPLICATED:
+    case PCRE2_ERROR_SUPPORTED_ONLY_IN_UNICODE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 struct Regex::Code {
@@ -71,8 +95,9 @@ Regex::Regex(std::string_view pattern) {
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
                     &offset, context.get());
   if (!code) {
-    fail(ErrorCode::unsupported, "pattern '{}' does not compile: {} (offset {} of '{}')", pattern,
-         message_of(error), offset, translated);
+    fail(is_refusal(error) ? ErrorCode::unsupported : ErrorCode::format,
+         "pattern {} does not compile: {} (before {})", quote(pattern), message_of(error),
+         quote(std::string_view(translated).substr(offset)));
   }
   auto shared = std::make_shared<Code>();
   shared->pattern = pattern;
@@ -94,13 +119,14 @@ void Regex::split(std::string_view text, std::vector<Part>& parts) const {
                                s.data.get(), s.context.get());
     if (rc == PCRE2_ERROR_NOMATCH) break;
     if (rc < 0) {
-      fail(ErrorCode::limit, "pattern '{}' on a text of {} bytes: {}", code_->pattern, text.size(),
+      fail(rc == PCRE2_ERROR_NOMEMORY ? ErrorCode::memory : ErrorCode::format,
+           "pattern {} on a text of {} bytes: {}", quote(code_->pattern), text.size(),
            message_of(rc));
     }
     const std::size_t begin = found[0];
     const std::size_t end = found[1];
     if (end < begin || begin < previous) {  // \K in a lookaround
-      fail(ErrorCode::unsupported, "pattern '{}' matches backwards", code_->pattern);
+      fail(ErrorCode::unsupported, "pattern {} matches backwards", quote(code_->pattern));
     }
     if (begin == end && begin == previous && begin != 0 && !parts.empty() && parts.back().match) {
       // An empty match where the last one ended is no new one.

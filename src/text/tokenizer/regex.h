@@ -24,11 +24,12 @@ std::string to_pcre2(std::string_view pattern);
 /// stack, within limits.
 class Regex {
  public:
-  /// Errors: unsupported (the pattern does not compile, with the reason).
+  /// Errors: format (the pattern is malformed); unsupported (it uses what is not supported).
   explicit Regex(std::string_view pattern);
 
   /// Appends the parts of `text` (valid UTF-8): matches and what lies between, in order; nothing
-  /// for an empty text. Errors: limit (the pattern needs too many steps on this text).
+  /// for an empty text. Errors: format (the pattern needs
+  /// too many steps on this text).
   void split(std::string_view text, std::vector<Part>& parts) const;
 
  private:

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "formats/byte_reader.h"
 #include "text/tokenizer/regex.h"
 
 namespace rlx::tokenizer {
@@ -92,7 +93,7 @@ class Translator {
   };
 
   [[noreturn]] void refuse(std::string_view what) const {
-    fail(ErrorCode::unsupported, "pattern '{}': {} is not supported (offset {})", in_, what, at_);
+    fail(ErrorCode::unsupported, "pattern {}: {} is not supported (offset {})", quote(in_), what, at_);
   }
 
   bool next_is(std::string_view s) const { return in_.substr(at_, s.size()) == s; }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/data.h"
+#include "text/tokenizer/origin.h"
 #include "text/tokenizer/utf8.h"
 
 namespace rlx {
@@ -43,7 +44,10 @@ struct Trust {
 class Encoder {
  public:
   Encoder(const Data& data, std::string_view text, const Trust& trust)
-      : data_(data), text_(text), trust_(trust) {}
+      : data_(data),
+        text_(text),
+        trust_(trust),
+        room_(tokenizer::rewritten_limit(text.size())) {}
 
   std::vector<std::int32_t> run() {
     const bool all_trusted = trust_.covers(0, text_.size());
@@ -70,7 +74,8 @@ class Encoder {
 
  private:
   void section(std::string_view raw, bool first, bool special) {
-    const std::string text = tokenizer::normalize(data_.normalizer, std::string(raw));
+    const std::string text = tokenizer::normalize(data_.normalizer, std::string(raw), room_);
+    room_ -= text.size();
     if (data_.normalized.empty()) return words(text, first);
     std::vector<Section> sections;
     data_.normalized.split(
@@ -105,6 +110,7 @@ class Encoder {
   const Data& data_;
   std::string_view text_;
   const Trust& trust_;
+  std::size_t room_;  ///< bytes that the sections still to come may become
   std::vector<std::int32_t> ids_;
 };
 
@@ -157,7 +163,8 @@ std::vector<std::int32_t> Tokenizer::encode_pieces(std::span<const Piece> pieces
       fail(ErrorCode::limit, "a text to encode is longer than {} bytes", kMaxText);
     if (piece.trusted) trust.add(begin, text.size());
   }
-  std::vector<std::int32_t> ids = Encoder(*data_, text, trust).run();
+  std::vector<std::int32_t> ids =
+      tokenizer::naming(data_->origin, [&] { return Encoder(*data_, text, trust).run(); });
   return add_special ? post_process(*data_, std::move(ids)) : ids;
 }
 
@@ -166,9 +173,10 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   std::string out;
   for (const std::int32_t id : ids) {
     const std::string_view token = text_of(*data_, id);
-    if (!(skip_special && is_special(id))) chain.push(token, out);
+    if (skip_special && is_special(id)) continue;
+    tokenizer::naming(data_->origin, [&] { chain.push(token, out); });
   }
-  chain.finish(out);
+  tokenizer::naming(data_->origin, [&] { chain.finish(out); });
   return out;
 }
 
@@ -185,7 +193,8 @@ std::string Tokenizer::token_bytes(std::int32_t id) const {
       if (const int byte = tokenizer::byte_of_token(token); byte >= 0)
         return std::string(1, static_cast<char>(byte));
     } else if (const auto* r = std::get_if<tokenizer::ReplaceDecode>(&step)) {
-      token = tokenizer::replace(token, r->pattern, r->content);
+      token = tokenizer::naming(
+          data_->origin, [&] { return tokenizer::replace(token, r->pattern, r->content); });
     } else if (const auto* m = std::get_if<tokenizer::MetaspaceDecode>(&step)) {
       token = tokenizer::replace(token, {m->mark, std::nullopt}, " ");
     } else if (const auto* s = std::get_if<tokenizer::SuffixDecode>(&step)) {
@@ -222,13 +231,13 @@ std::string StreamDecoder::push(std::int32_t id) {
   const std::string_view token = text_of(*data_, id);
   std::string out;
   const bool skipped = skip_special_ && data_->special[static_cast<std::size_t>(id)];
-  if (!skipped) chain_->push(token, out);
+  if (!skipped) tokenizer::naming(data_->origin, [&] { chain_->push(token, out); });
   return out;
 }
 
 std::string StreamDecoder::finish() {
   std::string out;
-  chain_->finish(out);
+  tokenizer::naming(data_->origin, [&] { chain_->finish(out); });
   return out;
 }
 
@@ -238,12 +247,17 @@ namespace rlx::tokenizer {
 
 void Data::complete() {
   special.assign(static_cast<std::size_t>(vocab.size()), false);
+  std::size_t bytes = 0;
+  for (const AddedToken& token : added) bytes += token.content.size();
+  std::size_t room = rewritten_limit(bytes);
   for (const AddedToken& token : added) {
     if (token.special) special[static_cast<std::size_t>(token.id)] = true;
     if (!token.normalized) raw.add(token, token.content);
     if (!token.normalized || token.special) raw_special.add(token, token.content);
     if (!token.normalized) continue;
-    const std::string text = tokenizer::normalize(normalizer, token.content);
+    const std::string text =
+        naming(origin, [&] { return tokenizer::normalize(normalizer, token.content, room); });
+    room -= text.size();
     normalized.add(token, text);
     if (text != token.content) decoded_as[token.id] = text;
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "formats/byte_reader.h"
 
 namespace rlx::tokenizer {
 
@@ -45,7 +46,8 @@ void Vocab::add(std::int32_t id, std::string_view text, TokenKind kind) {
   if ((used_ + 1) * 2 > slots_.size()) grow(std::bit_ceil(used_ * 4 + 16));
   Entry& e = entries_[static_cast<std::size_t>(id)];
   if (e.kind != TokenKind::missing) {
-    fail(ErrorCode::format, "token id {} is given to two texts, '{}' and '{}'", id, view(e), text);
+    fail(ErrorCode::format, "token id {} is given to two texts, {} and {}", id, quote(view(e)),
+         quote(text));
   }
   ++count_;
   e = {static_cast<std::uint32_t>(text_.size()), static_cast<std::uint32_t>(text.size()), kind};
