@@ -89,7 +89,7 @@ TextModel::TextModel(Start start, const DecoderOptions& options)
     if (id && std::find(ends_.begin(), ends_.end(), *id) == ends_.end()) ends_.push_back(*id);
   if (!model.chat_template.empty())
     chat_.emplace(model.chat_template, token_text(tokenizer_, tokenizer_.bos()),
-                  token_text(tokenizer_, tokenizer_.eos()));
+                  token_text(tokenizer_, tokenizer_.eos()), model.path.string() + ": chat_template");
   decoder_ = std::make_unique<Decoder>(std::move(model), options);
   load_ms_ = static_cast<double>(now_ns() - start.ns) / 1e6;
 }
