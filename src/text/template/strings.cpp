@@ -197,6 +197,17 @@ std::vector<TextPtr> split_lines(const Text& text, bool keep_ends, Budget& budge
   return out;
 }
 
+// What could never be held fails before millions of pieces are made: a machine that is short of
+// memory takes seconds for the pages of two million.
+static void check_pieces(std::string_view s, std::string_view separator, int64_t most, Budget& budget) {
+  constexpr size_t kBytesOfPiece = 128;  // a text with its place in the list, at least
+  size_t pieces = 1;
+  for (size_t at = s.find(separator); at != std::string_view::npos && most != 0; --most, ++pieces)
+    at = s.find(separator, at + separator.size());
+  budget.work(s.size());
+  budget.check_size(pieces * kBytesOfPiece);
+}
+
 std::vector<TextPtr> split(const Text& text, const Text* separator, int64_t most, Budget& budget) {
   std::vector<TextPtr> out;
   const std::string_view s = text.bytes;
@@ -212,6 +223,7 @@ std::vector<TextPtr> split(const Text& text, const Text* separator, int64_t most
     return out;
   }
   check_separator(*separator);
+  check_pieces(s, separator->bytes, most, budget);
   size_t at = 0;
   for (; most != 0; --most) {
     const size_t found = find_bytes(budget, s, separator->bytes, at);
@@ -238,6 +250,7 @@ std::vector<TextPtr> split_right(const Text& text, const Text* separator, int64_
     if (end > 0) add_piece(out, text, 0, end, budget);
   } else {
     check_separator(*separator);
+    check_pieces(s, separator->bytes, most, budget);
     size_t end = s.size();
     for (; most != 0; --most) {
       const size_t found = find_last_bytes(budget, s, separator->bytes, end);
