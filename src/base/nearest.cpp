@@ -34,4 +34,9 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   return best;
 }
 
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string near = nearest(word, candidates);
+  return near.empty() ? "" : ": did you mean \"" + near + "\"?";
+}
+
 }  // namespace rlx

@@ -12,4 +12,7 @@ namespace rlx {
 /// no help.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+/// The end of a message about an unknown word: `: did you mean "x"?`, or nothing.
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
 }  // namespace rlx

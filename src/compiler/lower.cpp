@@ -28,7 +28,8 @@ class Lowering {
         options_(options),
         backend_(backend),
         report_(report),
-        phases_(derive_phases(graph)) {}
+        phases_(derive_phases(graph)),
+        read_unpacked_(find_read_unpacked()) {}
 
   Program run() {
     program_.name = graph_.name;
@@ -58,12 +59,14 @@ class Lowering {
     return graph_.node(source).is<Param>() ? source.node : -1;
   }
 
-  bool read_unpacked(Value v) const {
-    const auto reads = [v](const Node& n) {
-      return !n.is<Pack>() && std::find(n.inputs.begin(), n.inputs.end(), v) != n.inputs.end();
-    };
-    return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), reads) ||
-           std::any_of(graph_.outputs().begin(), graph_.outputs().end(), [v](const Output& o) { return o.value == v; });
+  // Nodes whose result something but a packing reads.
+  std::vector<bool> find_read_unpacked() const {
+    std::vector<bool> read(graph_.nodes().size(), false);
+    for (const Node& n : graph_.nodes())
+      if (!n.is<Pack>())
+        for (Value v : n.inputs) read[static_cast<std::size_t>(v.node)] = true;
+    for (const Output& o : graph_.outputs()) read[static_cast<std::size_t>(o.value.node)] = true;
+    return read;
   }
 
   // The entry holds `stored` (a param, perhaps with its axes exchanged) as `shape` has it.
@@ -88,7 +91,8 @@ class Lowering {
           new_operand(n.results[0].with(n.results[0].kind == ShapeKind::kv ? backend_.kv_layout()
                                                                            : Layout::plain),
                       Place::state, static_cast<std::int32_t>(program_.states.size()) - 1)};
-    } else if (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0 && !read_unpacked({i, 0})) {
+    } else if (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0 &&
+               !read_unpacked_[static_cast<std::size_t>(i)]) {
       mine = {-1};  // packing reads the param itself
     } else if (n.is<Param>() || (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0)) {
       mine = {new_weight({i, 0}, n.results[0])};
@@ -193,6 +197,7 @@ class Lowering {
   const Backend& backend_;
   DispatchReport& report_;
   std::vector<Phase> phases_;
+  std::vector<bool> read_unpacked_;
   std::vector<std::vector<std::int32_t>> operands_;
   Program program_;
 };

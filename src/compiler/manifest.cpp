@@ -1,6 +1,7 @@
 #include "compiler/manifest.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "device/view.h"
@@ -29,13 +30,16 @@ Shape param_shape(const WeightEntry& w) {
   return Shape({w.shape.dim(1), w.shape.dim(0)}, w.shape.dtype);
 }
 
-std::int32_t operand_of(const Program& program, Place place, std::size_t index) {
+// The first operand of each entry of a place, by number.
+std::vector<std::int32_t> operands_of(const Program& program, Place place, std::size_t entries) {
+  std::vector<std::int32_t> first(entries, -1);
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const Operand& o = program.operands[i];
-    if (o.place == place && o.index == static_cast<std::int32_t>(index)) return static_cast<std::int32_t>(i);
+    if (o.place != place) continue;
+    std::int32_t& mine = first[static_cast<std::size_t>(o.index)];
+    if (mine < 0) mine = static_cast<std::int32_t>(i);
   }
-  RLX_CHECK(false, "a boundary without an operand");
-  return -1;
+  return first;
 }
 
 const BindingEntry* find(const std::vector<BindingEntry>& list, std::string_view name) {
@@ -72,12 +76,15 @@ BindingManifest BindingManifest::from_lir(const Lir& lir) {
   const auto shape_of = [&](std::int32_t o) { return p.operands[static_cast<std::size_t>(o)].shape; };
   for (const BoundaryEntry& e : p.inputs) m.inputs.push_back(make_entry(lir, e.name, e.operand, shape_of(e.operand)));
   for (const BoundaryEntry& e : p.outputs) m.outputs.push_back(make_entry(lir, e.name, e.operand, shape_of(e.operand)));
+  const std::vector<std::int32_t> weights = operands_of(p, Place::weight, p.weights.size()),
+                                  states = operands_of(p, Place::state, p.states.size());
+  // A param that is read packed and as it is has two entries in the store and one here.
+  std::set<std::string_view> seen;
   for (std::size_t i = 0; i < p.weights.size(); ++i)
-    if (find(m.params, p.weights[i].param) == nullptr)
-      m.params.push_back(
-          make_entry(lir, p.weights[i].param, operand_of(p, Place::weight, i), param_shape(p.weights[i])));
+    if (seen.insert(p.weights[i].param).second)
+      m.params.push_back(make_entry(lir, p.weights[i].param, weights[i], param_shape(p.weights[i])));
   for (std::size_t i = 0; i < p.states.size(); ++i)
-    m.states.push_back(make_entry(lir, p.states[i].name, operand_of(p, Place::state, i), p.states[i].shape));
+    m.states.push_back(make_entry(lir, p.states[i].name, states[i], p.states[i].shape));
   return m;
 }
 

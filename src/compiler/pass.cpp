@@ -22,14 +22,16 @@ const Pass& find_pass(std::string_view name) {
   const auto it =
       std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
   if (it != all.end()) return *it;
-  std::vector<std::string> names;
-  for (const Pass& p : all) names.emplace_back(p.name);
-  const std::string near = nearest(name, names);
-  fail(ErrorCode::usage, "unknown pass \"{}\"{}", name,
-       near.empty() ? "" : fmt::format(": did you mean \"{}\"?", near));
+  fail(ErrorCode::usage, "{}", unknown_pass(name));
 }
 
 }  // namespace
+
+std::string unknown_pass(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Pass& p : pipeline_passes()) names.emplace_back(p.name);
+  return fmt::format("unknown pass \"{}\"{}", name, did_you_mean(name, names));
+}
 
 PassRun run_pass(Graph& graph, const Pass& pass, const PassContext& context) {
   PassRun run{std::string(pass.name), false, 0, static_cast<std::int64_t>(graph.nodes().size()), 0};

@@ -37,6 +37,8 @@ struct PassRun {
 
 /// The passes in their order (pipeline.cpp, the page).
 std::span<const Pass> pipeline_passes();
+/// The message about a name that no pass has, with the nearest one.
+std::string unknown_pass(std::string_view name);
 
 /// Runs the named passes, in the order given. Errors (usage): an unknown name, with the nearest
 /// known one.

@@ -54,25 +54,18 @@ std::span<const std::string> names() {
 CompileProfile named(std::string_view name) {
   for (const Preset& p : kPresets)
     if (p.name == name) return p.make();
-  const std::string near = nearest(name, names());
-  fail(ErrorCode::invalid_argument, "unknown compile profile \"{}\"{}", name,
-       near.empty() ? "" : fmt::format(": did you mean \"{}\"?", near));
+  fail(ErrorCode::invalid_argument, "unknown compile profile \"{}\"{}", name, did_you_mean(name, names()));
 }
 
 }  // namespace profiles
 
 std::string pass_switch_fault(std::string_view pass, bool on) {
-  std::vector<std::string> known;
-  for (const Pass& p : pipeline_passes()) {
+  for (const Pass& p : pipeline_passes())
     if (p.name == pass)
       return p.required && !on
                  ? fmt::format("the pass \"{}\" is required and cannot be switched off", pass)
                  : "";
-    known.emplace_back(p.name);
-  }
-  const std::string near = nearest(pass, known);
-  return fmt::format("unknown pass \"{}\"{}", pass,
-                     near.empty() ? "" : fmt::format(": did you mean \"{}\"?", near));
+  return unknown_pass(pass);
 }
 
 std::string quant_fault(const QuantScheme& quant) {
@@ -135,6 +128,12 @@ Digest digest(const CompileProfile& profile) {
 
 CompileOptions apply(const CompileProfile& profile, CompileOptions options) {
   validate(profile);
+  // Nothing reads these yet, and a setting that does nothing would be worse than an error.
+  if (profile.quant)
+    fail(ErrorCode::unsupported, "compile profile: quant: weights run as they are stored; quantise the file instead");
+  if (!profile.backend.empty())
+    fail(ErrorCode::unsupported, "compile profile: backend.{}: no backend has settings",
+         profile.backend.begin()->first);
   options.fusion = options.fusion && profile.fusion;
   auto& off = options.disabled_passes;
   for (const auto& [pass, on] : profile.passes)

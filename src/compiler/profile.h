@@ -60,8 +60,8 @@ void write_key(KeyWriter& key, const Precision& precision);
 void write_key(KeyWriter& key, const std::optional<QuantScheme>& quant);
 
 /// The options with what the profile says: what it switches off is off, what it fixes of the
-/// precision wins, what it leaves open stays as the caller has it. `quant` and `backend` have no
-/// place in CompileOptions. Errors as validate.
+/// precision wins, what it leaves open stays as the caller has it. Errors as validate, and unsupported:
+/// `quant` or `backend`, which nothing applies yet.
 CompileOptions apply(const CompileProfile& profile, CompileOptions options);
 
 }  // namespace rlx

@@ -5,32 +5,19 @@
 #include <limits>
 
 #include "ir/op.h"
+#include "ops/binary_op.h"
 
 namespace rlx {
 
-#define RLX_ARITHMETIC_OP(Type, op_name, more_traits)                                   \
-  struct Type {                                                                         \
-    static constexpr std::string_view name = op_name;                                   \
-    static constexpr Trait traits = Trait::elementwise | Trait::row_wise | more_traits; \
-    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};             \
-    static constexpr int in_place = 0;                                                  \
-    static constexpr auto fields() { return std::tuple{}; }                             \
-    bool operator==(const Type&) const = default;                                       \
-    void infer(InferContext&) const;                                                    \
-    void reference(const KernelArgs&) const;                                            \
-    static std::vector<Sample> samples();                                               \
-  }
-
 /// a - b. Both of one dtype: f32, f16, bf16 or i32; the result has it too.
-RLX_ARITHMETIC_OP(Sub, "sub", Trait::none);
+RLX_BINARY_OP(Sub, "sub", Trait::none);
 /// a / b (IEEE: x / 0 is an infinity, 0 / 0 is NaN), and a to the power of b (as pow of C: NaN for
 /// a < 0 and b no integer). f32, f16, bf16.
-RLX_ARITHMETIC_OP(Div, "div", Trait::none);
-RLX_ARITHMETIC_OP(Pow, "pow", Trait::none);
+RLX_BINARY_OP(Div, "div", Trait::none);
+RLX_BINARY_OP(Pow, "pow", Trait::none);
 /// The larger and the smaller; NaN when either is NaN. f32, f16, bf16, i32; of boolean: or, and.
-RLX_ARITHMETIC_OP(Maximum, "maximum", Trait::commutative);
-RLX_ARITHMETIC_OP(Minimum, "minimum", Trait::commutative);
-#undef RLX_ARITHMETIC_OP
+RLX_BINARY_OP(Maximum, "maximum", Trait::commutative);
+RLX_BINARY_OP(Minimum, "minimum", Trait::commutative);
 
 enum class Relation : std::uint8_t { eq, ne, lt, le, gt, ge };
 inline constexpr std::array<std::string_view, 6> kRelationNames = {"eq", "ne", "lt",

@@ -4,26 +4,13 @@
 
 #include "ir/op.h"
 #include "ops/activation.h"
+#include "ops/binary_op.h"
 
 namespace rlx {
 
-#define RLX_BINARY_OP(Type, op_name)                                                           \
-  struct Type {                                                                                \
-    static constexpr std::string_view name = op_name;                                          \
-    static constexpr Trait traits = Trait::elementwise | Trait::commutative | Trait::row_wise; \
-    static constexpr std::array<std::string_view, 2> operands = {"a", "b"};                    \
-    static constexpr int in_place = 0;                                                         \
-    static constexpr auto fields() { return std::tuple{}; }                                    \
-    bool operator==(const Type&) const = default;                                              \
-    void infer(InferContext&) const;                                                           \
-    void reference(const KernelArgs&) const;                                                   \
-    static std::vector<Sample> samples();                                                      \
-  }
-
 /// a + b, a * b. f32 operands of broadcastable shapes; the result has the broadcast shape.
-RLX_BINARY_OP(Add, "add");
-RLX_BINARY_OP(Mul, "mul");
-#undef RLX_BINARY_OP
+RLX_BINARY_OP(Add, "add", Trait::commutative);
+RLX_BINARY_OP(Mul, "mul", Trait::commutative);
 
 /// act(x), any shape, f32.
 struct Activation {

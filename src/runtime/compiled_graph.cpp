@@ -40,7 +40,9 @@ CompiledGraph::CompiledGraph(CompileResult compiled, const Backend& backend, std
   bound_.assign(program.weights.size(), nullptr);
   if (weights_ == nullptr) return;
   const std::lock_guard lock(weights_->binding);
-  Workers workers(compiled_.lir.plan->threads);
+  // Threads are worth starting only when there is something to pack.
+  const bool packs = weights_->store->needed_bytes(program, backend_) > 0;
+  Workers workers(packs ? compiled_.lir.plan->threads : 1);
   bound_ = weights_->store->bind(program, backend_, workers);
 }
 
@@ -193,16 +195,14 @@ void CompiledGraph::execute(Context& context, const Inputs& inputs, const DimBin
   statistics_.prologue_runs += context.executor.prologue_runs() - before;
 }
 
-Tensor CompiledGraph::copy_output(const Context& context, const Inputs& inputs, std::size_t i) const {
+void CompiledGraph::copy_output(const Context& context, const Inputs& inputs, std::size_t i, Tensor& to) const {
   const TensorView& view = context.executor.output(i);
   const Operand& o = compiled_.lir.program->operands[static_cast<std::size_t>(manifest_.outputs[i].node)];
   if (view.layout != Layout::plain)
     fail(ErrorCode::unsupported, "{}: output \"{}\" has the layout of a kernel", manifest_.graph,
          manifest_.outputs[i].name);
-  Tensor t = Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype);
   const void* from = o.place == Place::input ? inputs[static_cast<std::size_t>(o.index)]->data() : view.data;
-  if (t.byte_size() > 0) std::memcpy(t.mutable_data(), from, static_cast<std::size_t>(t.byte_size()));
-  return t;
+  if (to.byte_size() > 0) std::memcpy(to.mutable_data(), from, static_cast<std::size_t>(to.byte_size()));
 }
 
 std::vector<NamedTensor> CompiledGraph::run_with(const std::vector<NamedTensor>& given, KvCache* states) {
@@ -214,8 +214,11 @@ std::vector<NamedTensor> CompiledGraph::run_with(const std::vector<NamedTensor>&
   std::unique_ptr<Context> context = take_context(states);
   execute(*context, inputs, sizes);
   std::vector<NamedTensor> outputs;
-  for (std::size_t i = 0; i < manifest_.outputs.size(); ++i)
-    outputs.push_back({manifest_.outputs[i].name, copy_output(*context, inputs, i)});
+  for (std::size_t i = 0; i < manifest_.outputs.size(); ++i) {
+    const TensorView& view = context->executor.output(i);
+    outputs.push_back({manifest_.outputs[i].name, Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype)});
+    copy_output(*context, inputs, i, outputs.back().tensor);
+  }
   give_context(std::move(context));
   return outputs;
 }
@@ -247,10 +250,7 @@ void CompiledGraph::run_into(const std::vector<NamedTensor>& given, std::span<Na
   check_params();
   std::unique_ptr<Context> context = take_context(nullptr);
   execute(*context, inputs, sizes);
-  for (std::size_t k = 0; k < places.size(); ++k) {
-    const Tensor made = copy_output(*context, inputs, places[k]);
-    std::memcpy(outputs[k].tensor.mutable_data(), made.data(), static_cast<std::size_t>(made.byte_size()));
-  }
+  for (std::size_t k = 0; k < places.size(); ++k) copy_output(*context, inputs, places[k], outputs[k].tensor);
   give_context(std::move(context));
 }
 

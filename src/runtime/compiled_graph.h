@@ -28,8 +28,8 @@ struct SharedWeights {
 
 class CompiledGraph {
  public:
-  /// `compiled` is specialised. `weights` may be nullptr: then every param must be set. `threads` is what the plan was
-  /// made for. Errors: memory; as WeightStore::bind.
+  /// `compiled` is specialised. `weights` may be nullptr: then every param must be set. Runs with the threads of the
+  /// plan. Errors: memory; as WeightStore::bind.
   CompiledGraph(CompileResult compiled, const Backend& backend, std::shared_ptr<SharedWeights> weights);
   ~CompiledGraph();
 
@@ -64,7 +64,6 @@ class CompiledGraph {
 
  private:
   struct Context;  // an executor with its memory
-  struct Lease;
   using Inputs = std::vector<const Tensor*>;
 
   Inputs match_inputs(const std::vector<NamedTensor>& inputs) const;
@@ -72,7 +71,7 @@ class CompiledGraph {
   void check_params() const;
   std::unique_ptr<Context> make_context(KvCache* states) const;
   void execute(Context& context, const Inputs& inputs, const DimBinding& sizes);
-  Tensor copy_output(const Context& context, const Inputs& inputs, std::size_t i) const;
+  void copy_output(const Context& context, const Inputs& inputs, std::size_t i, Tensor& to) const;
   std::vector<NamedTensor> run_with(const std::vector<NamedTensor>& inputs, KvCache* states);
   void refuse_states(const KvCache* states) const;
   std::unique_ptr<Context> take_context(KvCache* states);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/cpu_features.h"
+#include "compiler/buckets.h"
 #include "compiler/pipeline.h"
 #include "ir/print.h"
 #include "runtime/backends.h"
@@ -17,14 +18,6 @@
 
 namespace rlx {
 namespace {
-
-// Sizes that plans are made for: powers of two up to the chunk, so that a session has a handful of
-// executables.
-std::int64_t bucket(std::int64_t n, std::int64_t most) {
-  std::int64_t size = 1;
-  while (size < n) size *= 2;
-  return std::min(size, std::max<std::int64_t>(most, n));
-}
 
 int resolve_threads(int asked) {
   if (asked < 0 || asked > 1024)
@@ -63,6 +56,8 @@ struct Decoder::Impl {
   std::vector<float> gathered;  // logits of a step that took several chunks
   DecoderStats stats;
   bool profile = false;
+  // Plans are made for powers of two up to the chunk, so that a session has a handful of executables.
+  const BucketRule ladder = BucketRule::ladder(1);
 
   Impl(LoadedModel m, const DecoderOptions& o)
       : model(std::move(m)),
@@ -147,8 +142,8 @@ struct Decoder::Impl {
   }
 
   Executor& executor(std::int64_t rows, std::int64_t out_rows) {
-    const std::int64_t r = bucket(rows, options.chunk),
-                       o = out_rows == 0 ? 0 : bucket(out_rows, options.chunk);
+    const std::int64_t r = std::min(ladder.upper(sym::rows, rows), options.chunk),
+                       o = std::min(ladder.upper(sym::out_rows, out_rows), options.chunk);
     const std::int64_t key = r * (std::int64_t{1} << 31) + o;
     if (const auto it = executors.find(key); it != executors.end()) return *it->second;
     auto made = std::make_unique<Executor>(compiled.lir.program, make_plan(r, o), bindings);

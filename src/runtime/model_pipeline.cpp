@@ -171,10 +171,12 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_lir(const CompileRe
                                                                  const CompileOptions& options) const {
   std::shared_ptr<SharedWeights> weights;
   const Digest wanted = digest(options);
-  const std::lock_guard lock(mutex_);
-  // The program knows no checkpoint; the template that it came from does.
-  for (const auto& [key, t] : templates_)
-    if (key.second == wanted && t->result.lir.program == specialised.lir.program) weights = t->weights;
+  {
+    const std::lock_guard lock(mutex_);  // not while weights are packed
+    // The program knows no checkpoint; the template that it came from does.
+    for (const auto& [key, t] : templates_)
+      if (key.second == wanted && t->result.lir.program == specialised.lir.program) weights = t->weights;
+  }
   return std::make_shared<CompiledGraph>(specialised, backend_, weights);
 }
 

@@ -93,10 +93,10 @@ class Checker {
       const std::size_t n = std::min(static_cast<std::size_t>(piece), tokens.size() - done);
       for (const float v : decoder_.step(tokens.subspan(done, n), Decoder::Want::all)) {
         const double diff = std::abs(static_cast<double>(v) - expected[at++]) / scale;
-        // A NaN differs from everything.
-        if (!(diff <= std::numeric_limits<float>::max())) result_.diff = std::numeric_limits<double>::quiet_NaN();
-        if (!(diff <= std::numeric_limits<float>::max()))
+        if (!(diff <= std::numeric_limits<float>::max())) {
+          result_.diff = std::numeric_limits<double>::quiet_NaN();  // differs from everything, and stays
           return fault(stem, "logits that are not finite");
+        }
         result_.diff = std::max(result_.diff, diff);
         if (diff > result_.tolerance)
           note(fmt::format("{} in pieces of {}: {:.3g}", stem, piece, diff));

@@ -270,6 +270,21 @@ TEST(section11_profile, ApplyKeepsWhatTheProfileLeavesOpen) {
   EXPECT_FALSE(apply(parsed("fusion = false"), CompileOptions{}).fusion);
 }
 
+TEST(section11_profile, WhatNothingAppliesIsAnErrorAndNotIgnored) {
+  const auto text = [](const char* toml) {
+    try {
+      apply(parsed(toml), CompileOptions{});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ErrorCode::unsupported);
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(text("quant = 'q8_0'"),
+            "compile profile: quant: weights run as they are stored; quantise the file instead");
+  EXPECT_EQ(text("backend.cpu.tile = 4"), "compile profile: backend.cpu.tile: no backend has settings");
+}
+
 TEST(section11_profile, ProfilesFromCodeAreChecked) {
   const auto fault = [](const CompileProfile& p) {
     return profile_fault([&] { apply(p, CompileOptions{}); });

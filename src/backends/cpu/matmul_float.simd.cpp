@@ -40,8 +40,8 @@ constexpr ProductKernels make() {
     k.direct[4] = dense_direct<D, 4>;
   }
 #if !defined(RLX_ISA_baseline)
-  // More tokens: unpacking pays at once. The baseline unpacks for one token too: these bodies would be half of its
-  // compile time.
+  // More tokens: unpacking pays at once. The baseline unpacks for one token too: as fast (13 tok/s of SmolLM2 either
+  // way), and these bodies are a third of the unit's compile time (17.5 s, without them 11.2 s).
   if constexpr (kPanel<D>.group != 0) k.direct[1] = widened_direct<D>;
 #endif
   if constexpr (D != DType::f32) k.unpack = widen_unpack<D>;

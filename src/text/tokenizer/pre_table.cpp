@@ -193,7 +193,7 @@ PreRule find_pre_rule(std::string_view name) {
     std::string known;
     for (const Row& r : std::span(kRows).first(kListed)) known.append(r.name).append(", ");
     fail(ErrorCode::unsupported,
-         "tokenizer.ggml.pre: the pre-tokenizer {} is not supported, but {}{} more", quote(name),
+         "tokenizer.ggml.pre: the pre-tokenizer {} is not supported: expected {}or one of {} more", quote(name),
          known, std::size(kRows) - kListed);
   }
   return row->rule;

@@ -123,13 +123,7 @@ Tokenizer from_gguf(const std::function<void(GgufWriter&)>& fill) {
   writer.put_string("general.architecture", "llama");
   writer.put_string("tokenizer.ggml.model", "gpt2");
   fill(writer);
-  const auto path = std::filesystem::path(testing::TempDir()) / "hostile.gguf";
-  writer.write(path);
-  struct Remove {
-    std::filesystem::path path;
-    ~Remove() { std::filesystem::remove(path); }
-  } remove{path};
-  return Tokenizer::from_gguf(GgufFile(path));
+  return toy::tokenizer_of(writer);
 }
 
 TEST(HostileTokenizer, an_unknown_pre_tokenizer_names_file_and_known_ones) {
@@ -140,7 +134,7 @@ TEST(HostileTokenizer, an_unknown_pre_tokenizer_names_file_and_known_ones) {
       w.put_string("tokenizer.ggml.pre", "nope\xFF");
     });
   });
-  EXPECT_TRUE(has(message, "hostile.gguf: tokenizer.ggml.pre: the pre-tokenizer 'nope\\xff'"))
+  EXPECT_TRUE(has(message, "known_ones.gguf: tokenizer.ggml.pre: the pre-tokenizer 'nope\\xff'"))
       << message;
   EXPECT_TRUE(has(message, "gpt-2")) << message;
   EXPECT_LT(message.size(), 400u);

@@ -51,6 +51,19 @@ inline Tokenizer golden_tokenizer(const std::string& name) {
   return Tokenizer::from_json_file(golden(name) / "tokenizer.json");
 }
 
+/// The tokenizer of what a writer holds, through a file of the test's own.
+inline Tokenizer tokenizer_of(const GgufWriter& writer) {
+  const auto path = std::filesystem::path(testing::TempDir()) /
+                    (std::string("toy-") +
+                     testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf");
+  writer.write(path);
+  struct Remove {
+    std::filesystem::path path;
+    ~Remove() { std::filesystem::remove(path); }
+  } remove{path};
+  return Tokenizer::from_gguf(GgufFile(path));
+}
+
 /// A SentencePiece vocabulary as a GGUF file, in a temporary file.
 struct Piece {
   std::string text;
@@ -74,15 +87,7 @@ inline Tokenizer sentencepiece(const std::vector<Piece>& pieces,
   writer.put_floats("tokenizer.ggml.scores", GgufType::f32, scores);
   writer.put_ints("tokenizer.ggml.token_type", GgufType::i32, types);
   if (more) more(writer);
-  const auto path = std::filesystem::path(testing::TempDir()) /
-                    (std::string("toy-") +
-                     testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf");
-  writer.write(path);
-  struct Remove {
-    std::filesystem::path path;
-    ~Remove() { std::filesystem::remove(path); }
-  } remove{path};
-  return Tokenizer::from_gguf(GgufFile(path));
+  return tokenizer_of(writer);
 }
 
 /// The message of the Error that `f` throws; fails the test when there is none or its code differs.
