@@ -4,6 +4,7 @@
 #include "base/error.h"                  // IWYU pragma: export
 #include "compiler/buckets.h"            // IWYU pragma: export
 #include "compiler/component.h"          // IWYU pragma: export
+#include "compiler/fusion_report.h"      // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export
 #include "compiler/manifest.h"           // IWYU pragma: export
 #include "compiler/pipeline.h"           // IWYU pragma: export

@@ -9,17 +9,20 @@
 #include <vector>
 
 #include "compiler/dispatch.h"
+#include "compiler/fusion_report.h"
 #include "device/backend.h"
 #include "ir/graph.h"
 #include "ir/options.h"
 
 namespace rlx {
 
-/// What a pass may look at. `report` takes the nodes that a pass brings into their common form.
+/// What a pass may look at. `report` takes the nodes that a pass brings into their common form, `fusion` what it fused
+/// and what it nearly fused.
 struct PassContext {
   const CompileOptions& options;
   const Backend& backend;
   DispatchReport* report = nullptr;
+  FusionReport* fusion = nullptr;
 };
 
 struct Pass {

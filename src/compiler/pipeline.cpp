@@ -56,19 +56,22 @@ bool enabled(const Pass& pass, const CompileOptions& options) {
 std::span<const Pass> pipeline_passes() { return kPasses; }
 
 Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend,
-                   std::vector<PassRun>* runs, DispatchReport* report) {
-  const PassContext context{options, backend, report};
+                   std::vector<PassRun>* runs, DispatchReport* dispatch, FusionReport* fusion) {
+  const PassContext context{options, backend, dispatch, fusion};
+  if (fusion != nullptr) fusion->nodes_before = static_cast<std::int64_t>(graph.nodes().size());
   for (const Pass& pass : kPasses) {
     if (!enabled(pass, options)) continue;
     PassRun run = run_pass(graph, pass, context);
     if (runs != nullptr) runs->push_back(std::move(run));
   }
+  if (fusion != nullptr) fusion->nodes_after = static_cast<std::int64_t>(graph.nodes().size());
   return graph;
 }
 
 CompileResult compile(Graph graph, const CompileOptions& options, const Backend& backend) {
   CompileResult result;
-  graph = run_pipeline(std::move(graph), options, backend, &result.passes, &result.dispatch);
+  graph = run_pipeline(std::move(graph), options, backend, &result.passes, &result.dispatch,
+                       &result.fusion);
   result.lir.program = std::make_shared<const Program>(lower(graph, options, backend, result.dispatch));
   result.mir = std::make_shared<const Graph>(std::move(graph));
   return result;

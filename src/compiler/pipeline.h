@@ -29,6 +29,7 @@ struct CompileResult {
   std::shared_ptr<const Graph> mir;  ///< after the passes
   Lir lir;
   DispatchReport dispatch;
+  FusionReport fusion;
   std::vector<PassRun> passes;
 
   /// The same program placed for upper sizes: the plan alone is new. Errors as rlx::specialize.
@@ -39,9 +40,9 @@ struct CompileResult {
 /// (ForceNative and an op without a kernel; an op that this backend cannot run at all).
 CompileResult compile(Graph graph, const CompileOptions& options, const Backend& backend);
 
-/// HIR or MIR after the passes only; what `rlx inspect --stage mir` prints.
-Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend,
-                   std::vector<PassRun>* runs, DispatchReport* report);
+/// HIR or MIR after the passes only; what `rlx inspect --stage mir` prints. The reports may be left out.
+Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& backend, std::vector<PassRun>* runs,
+                   DispatchReport* dispatch, FusionReport* fusion = nullptr);
 
 /// Places a template for upper sizes: buffers, scratch, barriers. Copies no weight. Errors (shape):
 /// a symbol that is not bound, a check that fails.

@@ -277,7 +277,7 @@ std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool 
       return print(sizes.empty() ? *impl_->compiled.mir : bind(*impl_->compiled.mir, sizes));
     const std::string only[] = {"expand_blocks"};
     Graph lowered = hir;
-    run_passes(lowered, only, {impl_->options.compile, impl_->backend, nullptr});
+    run_passes(lowered, only, {impl_->options.compile, impl_->backend});
     return print(sizes.empty() ? lowered : bind(lowered, sizes));
   }
   if (stage != "lir")

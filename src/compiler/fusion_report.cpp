@@ -1,0 +1,35 @@
+#include "compiler/fusion_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rlx {
+
+std::map<std::string, std::int64_t> FusionReport::counts() const {
+  std::map<std::string, std::int64_t> counts;
+  for (const FusedNode& f : fused) ++counts[f.op];
+  return counts;
+}
+
+std::string FusionReport::text() const {
+  std::string text = fmt::format("{} nodes became {}\n", nodes_before, nodes_after);
+  for (const auto& [op, n] : counts()) text += fmt::format("{:<20} {:>5}\n", op, n);
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> missed;
+  for (const NearMiss& m : near_misses) missed[{m.pass, m.reason}].push_back(m.origin);
+  for (const auto& [what, places] : missed)
+    text += fmt::format("not fused by {}: {} ({} {}, first {})\n", what.first, what.second, places.size(),
+                        places.size() == 1 ? "place" : "places", places.front());
+  return text;
+}
+
+std::string FusionReport::json() const {
+  nlohmann::ordered_json misses = nlohmann::ordered_json::array();
+  for (const NearMiss& m : near_misses)
+    misses.push_back({{"pass", m.pass}, {"origin", m.origin}, {"reason", m.reason}});
+  const nlohmann::ordered_json all = {
+      {"nodes_before", nodes_before}, {"nodes_after", nodes_after}, {"fused", counts()}, {"near_misses", misses}};
+  return all.dump();
+}
+
+}  // namespace rlx
