@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"                  // IWYU pragma: export
-#include "compiler/buckets.h"            // IWYU pragma: export
+#include "ir/buckets.h"                  // IWYU pragma: export
 #include "compiler/component.h"          // IWYU pragma: export
 #include "compiler/fusion_report.h"      // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export

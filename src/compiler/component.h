@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "base/key_writer.h"
-#include "compiler/buckets.h"
+#include "ir/buckets.h"
 #include "compiler/layer_composition.h"
 #include "compiler/variant.h"
 #include "ir/options.h"

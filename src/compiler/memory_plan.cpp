@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/checked.h"
 
@@ -15,60 +17,96 @@ struct Interval {
   std::int64_t from, to;
 };
 
-bool together(const LiveBuffer& a, const LiveBuffer& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
+bool together(const LiveBuffer& a, const LiveBuffer& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The smallest gap between intervals that holds `bytes`, or the end of the last one.
-std::int64_t best_gap(std::vector<Interval>& taken, std::int64_t bytes) {
-  std::sort(taken.begin(), taken.end(), [](Interval a, Interval b) { return a.from < b.from; });
-  std::int64_t end = 0, best = -1, best_size = std::numeric_limits<std::int64_t>::max();
-  for (Interval t : taken) {
-    const std::int64_t gap = t.from - end;
-    if (gap >= bytes && gap < best_size) {
-      best = end;
-      best_size = gap;
-    }
-    end = std::max(end, t.to);
+std::int64_t padded(const LiveBuffer& b) { return round_up(b.bytes, kAlign); }
+
+bool needs_place(const LiveBuffer& b) { return b.bytes > 0 && b.last >= b.first; }
+
+// Buffers that have a place, in the order of their offsets.
+class Placer {
+ public:
+  explicit Placer(std::span<const LiveBuffer> buffers) : buffers_(buffers) {
+    placement_.offsets.assign(buffers.size(), 0);
   }
-  return best >= 0 ? best : end;
-}
+
+  // In the smallest gap that holds it, or behind the last that is alive at the same time.
+  void best_fit(std::size_t i) {
+    const LiveBuffer& b = buffers_[i];
+    const std::int64_t bytes = padded(b);
+    std::int64_t end = 0, best = -1, best_size = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [at, j] : placed_) {
+      if (!together(b, buffers_[j])) continue;
+      const std::int64_t gap = at.from - end;
+      if (gap >= bytes && gap < best_size) {
+        best = end;
+        best_size = gap;
+      }
+      end = std::max(end, at.to);
+    }
+    put(i, best >= 0 ? best : end);
+  }
+
+  void put(std::size_t i, std::int64_t offset) {
+    const Interval at{offset, offset + padded(buffers_[i])};
+    placement_.offsets[i] = offset;
+    placement_.arena_bytes = std::max(placement_.arena_bytes, at.to);
+    const auto behind = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                         [](std::int64_t o, const auto& p) { return o < p.first.from; });
+    placed_.insert(behind, {at, i});
+  }
+
+  Placement& placement() { return placement_; }
+
+ private:
+  std::span<const LiveBuffer> buffers_;
+  std::vector<std::pair<Interval, std::size_t>> placed_;
+  Placement placement_;
+};
+
+using Key = std::int64_t (*)(const LiveBuffer&);
+
+constexpr Key kOrders[] = {
+    [](const LiveBuffer& b) { return -b.bytes; },
+    [](const LiveBuffer& b) { return -b.bytes * (b.last - b.first + 1); },
+    [](const LiveBuffer& b) { return std::int64_t{b.first}; },
+};
 
 }  // namespace
 
-Placement place_buffers(std::span<const LiveBuffer> buffers) {
-  std::vector<std::size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return buffers[a].bytes > buffers[b].bytes;
-  });
-  Placement p;
-  p.offsets.assign(buffers.size(), 0);
-  std::vector<std::size_t> placed;
-  std::vector<Interval> taken;
-  for (std::size_t i : order) {
-    const LiveBuffer& b = buffers[i];
-    if (b.bytes <= 0 || b.last < b.first) continue;
-    taken.clear();
-    for (std::size_t j : placed)
-      if (together(b, buffers[j]))
-        taken.push_back({p.offsets[j], p.offsets[j] + round_up(buffers[j].bytes, kAlign)});
-    p.offsets[i] = best_gap(taken, round_up(b.bytes, kAlign));
-    p.arena_bytes = std::max(p.arena_bytes, p.offsets[i] + round_up(b.bytes, kAlign));
-    placed.push_back(i);
+Placement place_buffers(std::span<const LiveBuffer> buffers, std::span<const std::size_t> bottom) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (needs_place(buffers[i]) && std::find(bottom.begin(), bottom.end(), i) == bottom.end()) order.push_back(i);
+  const std::int64_t least = lower_bound(buffers);
+  std::optional<Placement> best;
+  for (const Key key : kOrders) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return key(buffers[a]) < key(buffers[b]); });
+    Placer placer(buffers);
+    std::int64_t end = 0;
+    for (const std::size_t i : bottom) {
+      placer.put(i, end);
+      end += padded(buffers[i]);
+    }
+    for (const std::size_t i : order) placer.best_fit(i);
+    if (!best || placer.placement().arena_bytes < best->arena_bytes) best = std::move(placer.placement());
+    if (best->arena_bytes <= least) break;
   }
-  return p;
+  return std::move(*best);
 }
 
 std::int64_t lower_bound(std::span<const LiveBuffer> buffers) {
-  std::int64_t most = 0;
-  for (const LiveBuffer& at : buffers) {
-    std::int64_t sum = 0;
-    for (const LiveBuffer& b : buffers)
-      if (b.bytes > 0 && b.first <= at.first && at.first <= b.last)
-        sum += round_up(b.bytes, kAlign);
-    most = std::max(most, sum);
+  std::int32_t end = 0;
+  for (const LiveBuffer& b : buffers) end = std::max(end, b.last + 1);
+  std::vector<std::int64_t> change(static_cast<std::size_t>(end) + 1, 0);
+  for (const LiveBuffer& b : buffers) {
+    if (!needs_place(b)) continue;
+    change[static_cast<std::size_t>(b.first)] += padded(b);
+    change[static_cast<std::size_t>(b.last) + 1] -= padded(b);
   }
+  std::int64_t most = 0, now = 0;
+  for (const std::int64_t c : change) most = std::max(most, now += c);
   return most;
 }
 

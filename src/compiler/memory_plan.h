@@ -18,11 +18,12 @@ struct Placement {
   std::int64_t arena_bytes = 0;
 };
 
-/// Largest first, each at the lowest gap that no buffer alive at the same time covers (best fit).
-/// Empty buffers get offset 0.
-Placement place_buffers(std::span<const LiveBuffer> buffers);
+/// Best fit: each buffer in the smallest gap between those that are alive at the same time. Several orders (by size, by
+/// size times life, by first use) are tried until one meets the lower bound; the best is taken. Empty buffers get offset
+/// 0. `bottom`: buffers that lie at the bottom in this order, whatever else there is.
+Placement place_buffers(std::span<const LiveBuffer> buffers, std::span<const std::size_t> bottom = {});
 
-/// Largest sum of bytes alive at one call: no placement can be smaller.
+/// Largest sum of bytes (rounded up to 64) alive at one call: no placement can be smaller.
 std::int64_t lower_bound(std::span<const LiveBuffer> buffers);
 
 /// Throws InternalError when two buffers that are alive at the same call overlap, or one leaves the

@@ -19,6 +19,21 @@ void check_sizes(const Program& program, const DimBinding& upper) {
   }
 }
 
+// Results of the prologue lie at the bottom of the arena, at the same offsets in every plan of the program: executables
+// of several sizes that share an arena share them, and the prologue runs once.
+std::vector<std::size_t> prologue_roots(const Program& program) {
+  std::vector<std::size_t> roots;
+  for (const Call& c : program.calls)
+    if (c.phase == Phase::prologue)
+      for (std::int32_t o : c.out) {
+        const Operand& out = program.operands[static_cast<std::size_t>(o)];
+        const auto root = static_cast<std::size_t>(out.index);
+        const bool fixed = out.place == Place::arena && program.operands[root].shape.elements().constant();
+        if (fixed && std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+      }
+  return roots;
+}
+
 void place(const Program& program, Plan& plan) {
   std::vector<LiveBuffer> buffers(program.operands.size());
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
@@ -28,7 +43,7 @@ void place(const Program& program, Plan& plan) {
     const Operand& r = program.operands[root];
     buffers[root] = {std::max(buffers[root].bytes, plan.bytes[i]), r.first, r.last};
   }
-  const Placement placement = place_buffers(buffers);
+  const Placement placement = place_buffers(buffers, prologue_roots(program));
 #ifndef NDEBUG
   check_placement(buffers, placement);
 #endif

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/buckets.h"
 #include "tensor/dtype.h"
 
 namespace rlx {
@@ -40,6 +41,9 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes;  ///< by name
   KernelDispatchConfig dispatch;
   Precision precision;
+  /// Which upper sizes the plans of executables are made for; exact unless a session sets a ladder. Part of no key: it
+  /// decides the binding that an executable is found by.
+  BucketPolicy buckets;
   bool verify_each_pass = true;
 };
 

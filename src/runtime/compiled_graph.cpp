@@ -6,27 +6,20 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/executor.h"
+#include "runtime/step_memory.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
 
 struct CompiledGraph::Context {
   Context(std::shared_ptr<const Program> program, const Plan& plan, Executor::Bindings bindings)
-      : workers(plan.threads),
-        executor(std::move(program), plan, std::move(bindings)),
-        arena(std::max<std::int64_t>(plan.arena_bytes, 64), "buffers", false),
-        scratch_stride(std::max<std::int64_t>(round_up(plan.scratch_per_worker, 4096), 4096)),
-        scratch(scratch_stride * plan.threads, "scratch", false),
-        shared(std::max<std::int64_t>(plan.shared_bytes, 64), "scratch", false) {}
-
-  Executor::Memory memory() { return {arena.data(), scratch.data(), scratch_stride, shared.data(), &owner}; }
+      : workers(plan.threads), executor(std::move(program), plan, std::move(bindings)) {
+    memory.fit(plan);
+  }
 
   Workers workers;
   Executor executor;
-  Arena arena;
-  std::int64_t scratch_stride;
-  Arena scratch, shared;
-  const Executor* owner = nullptr;
+  StepMemory memory;
   std::int64_t generation = 0;
   const KvCache* states = nullptr;
 };
@@ -51,7 +44,7 @@ CompiledGraph::~CompiledGraph() = default;
 std::int64_t CompiledGraph::bytes() const {
   const std::shared_lock params(params_);
   const std::lock_guard contexts(contexts_);
-  std::int64_t sum = kept_ == nullptr ? 0 : kept_->arena.size() + kept_->scratch.size() + kept_->shared.size();
+  std::int64_t sum = kept_ == nullptr ? 0 : kept_->memory.bytes();
   for (const auto& [name, o] : overlay_) {
     sum += o.value.byte_size();
     for (const Arena& a : o.packed) sum += a.size();
@@ -152,29 +145,35 @@ std::shared_ptr<KvCache> CompiledGraph::make_states(std::int64_t slots, std::int
   return std::make_shared<KvCache>(*compiled_.lir.program, backend_, slots, context);
 }
 
+Executor::Bindings CompiledGraph::bindings(KvCache* states) const {
+  Executor::Bindings bindings;
+  bindings.weights = bound_;
+  if (states == nullptr) return bindings;
+  for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i) bindings.states.push_back(states->state(i));
+  bindings.slots = states->slots();
+  bindings.pages_per_slot = states->pages_per_slot();
+  return bindings;
+}
+
+std::unique_ptr<Executor> CompiledGraph::make_executor(KvCache& states) const {
+  const std::shared_lock lock(params_);
+  check_params();
+  return std::make_unique<Executor>(compiled_.lir.program, *compiled_.lir.plan, bindings(&states));
+}
+
 std::unique_ptr<CompiledGraph::Context> CompiledGraph::take_context(KvCache* states) {
   std::unique_ptr<Context> context;
   {
     const std::lock_guard lock(contexts_);
     context = std::move(kept_);
   }
-  Executor::Bindings bindings;
   // States may be others at the same address.
   const bool current =
       context != nullptr && context->generation == generation_ && states == nullptr && context->states == nullptr;
-  if (!current) {
-    bindings.weights = bound_;
-    if (states != nullptr) {
-      for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i)
-        bindings.states.push_back(states->state(i));
-      bindings.slots = states->slots();
-      bindings.pages_per_slot = states->pages_per_slot();
-    }
-  }
   if (context == nullptr)
-    context = std::make_unique<Context>(compiled_.lir.program, *compiled_.lir.plan, std::move(bindings));
+    context = std::make_unique<Context>(compiled_.lir.program, *compiled_.lir.plan, bindings(states));
   else if (!current)
-    context->executor.rebind(std::move(bindings));
+    context->executor.rebind(bindings(states));
   context->generation = generation_;
   context->states = states;
   return context;
@@ -189,7 +188,7 @@ void CompiledGraph::execute(Context& context, const Inputs& inputs, const DimBin
   std::vector<const void*> data;
   for (const Tensor* t : inputs) data.push_back(t->data());
   const std::int64_t before = context.executor.prologue_runs();
-  context.executor.run(sizes, data.data(), context.memory(), context.workers);
+  context.executor.run(sizes, data.data(), context.memory.get(), context.workers);
   const std::lock_guard lock(contexts_);
   ++statistics_.runs;
   statistics_.prologue_runs += context.executor.prologue_runs() - before;

@@ -13,6 +13,7 @@
 
 #include "compiler/manifest.h"
 #include "device/backend.h"
+#include "runtime/executor.h"
 #include "runtime/kv_cache.h"
 #include "runtime/weight_store.h"
 #include "tensor/tensor.h"
@@ -56,6 +57,10 @@ class CompiledGraph {
   /// States for `slots` sequences of at most `context` tokens. Error(memory).
   std::shared_ptr<KvCache> make_states(std::int64_t slots, std::int64_t context) const;
 
+  /// For a loop of steps over executables that share memory and workers (runtime/decoder.h): an executor of this program
+  /// with its weights and these states. A later set_param does not reach it. Error(invalid_argument): a param is not set.
+  std::unique_ptr<Executor> make_executor(KvCache& states) const;
+
   /// Counters of all runs so far.
   struct Statistics {
     std::int64_t runs = 0, prologue_runs = 0;
@@ -69,7 +74,7 @@ class CompiledGraph {
   Inputs match_inputs(const std::vector<NamedTensor>& inputs) const;
   DimBinding sizes_of(const Inputs& inputs) const;
   void check_params() const;
-  std::unique_ptr<Context> make_context(KvCache* states) const;
+  Executor::Bindings bindings(KvCache* states) const;
   void execute(Context& context, const Inputs& inputs, const DimBinding& sizes);
   void copy_output(const Context& context, const Inputs& inputs, std::size_t i, Tensor& to) const;
   std::vector<NamedTensor> run_with(const std::vector<NamedTensor>& inputs, KvCache* states);

@@ -7,14 +7,13 @@
 
 #include "base/checked.h"
 #include "base/cpu_features.h"
-#include "compiler/buckets.h"
-#include "compiler/pipeline.h"
 #include "ir/print.h"
 #include "runtime/backends.h"
 #include "runtime/executor.h"
 #include "runtime/kv_cache.h"
+#include "runtime/model_pipeline.h"
 #include "runtime/step_inputs.h"
-#include "runtime/weight_store.h"
+#include "runtime/step_memory.h"
 
 namespace rlx {
 namespace {
@@ -36,74 +35,82 @@ std::string mib(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
+// 1, 2, 4, ... and the limit itself: a session has a handful of executables, and none larger than it may ask for.
+BucketRule powers_up_to(std::int64_t limit) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t n = 1; n < limit; n *= 2) sizes.push_back(n);
+  sizes.push_back(limit);
+  return BucketRule::list(std::move(sizes));
+}
+
 }  // namespace
 
 struct Decoder::Impl {
   LoadedModel model;
   DecoderOptions options;
-  const Backend& backend;
-  CompileResult compiled;
   Workers workers;
-  WeightStore store;
+  ModelCompilePipeline pipeline;
+  const Backend& backend;
+  HirSource source;
+  const CompileResult* compiled = nullptr;  // the template; the pipeline keeps it
+  std::shared_ptr<SharedWeights> weights;
   std::unique_ptr<KvCache> cache;
-  Executor::Bindings bindings;
-  std::map<std::int64_t, std::unique_ptr<Executor>> executors;  // by rows and out_rows bucket
-  Arena arena, scratch, shared;
-  std::int64_t scratch_stride = 0;
-  const Executor* arena_owner = nullptr;
+  struct Executable {
+    std::shared_ptr<CompiledGraph> graph;
+    std::unique_ptr<Executor> executor;
+  };
+  std::map<std::int64_t, Executable> executables;  // by rows and out_rows bucket
+  StepMemory memory;
   std::vector<std::int64_t> past;
   StepInputs inputs;
   std::vector<float> gathered;  // logits of a step that took several chunks
   DecoderStats stats;
   bool profile = false;
-  // Plans are made for powers of two up to the chunk, so that a session has a handful of executables.
-  const BucketRule ladder = BucketRule::ladder(1);
 
   Impl(LoadedModel m, const DecoderOptions& o)
       : model(std::move(m)),
         options(o),
-        backend(find_backend(o.device)),
-        compiled(compile(model.model.graph, o.compile, backend)),
         workers(resolve_threads(o.threads)),
-        store(model.model.weights, model.model.params) {
+        pipeline(o.device),
+        backend(find_backend(o.device)),
+        source(model_id(model.model), [this] { return model.model; }) {
     const auto start = std::chrono::steady_clock::now();
     options.threads = workers.threads();
-    stats.compiles = 1;
-    stats.passes = static_cast<std::int64_t>(compiled.passes.size());
+    compiled = &pipeline.build_template(source, options.compile);
+    weights = pipeline.template_weights(options.compile);
+    stats.passes = static_cast<std::int64_t>(compiled->passes.size());
     check_inputs();
     if (options.chunk < 1 || options.sequences < 1)
       fail(ErrorCode::invalid_argument, "chunk {} and sequences {}: expected at least 1",
            options.chunk, options.sequences);
     choose_context();
     options.chunk = std::min(options.chunk, options.context);
-    check_memory();
-    cache =
-        std::make_unique<KvCache>(*compiled.lir.program, backend, options.sequences, options.context);
-    bindings.weights = store.bind(*compiled.lir.program, backend, workers);
-    for (std::size_t i = 0; i < compiled.lir.program->states.size(); ++i)
-      bindings.states.push_back(cache->state(i));
-    bindings.slots = options.sequences;
-    bindings.pages_per_slot = cache->pages_per_slot();
+    options.compile.buckets.set(sym::rows, powers_up_to(options.chunk));
+    options.compile.buckets.set(sym::out_rows, powers_up_to(options.chunk));
+    pipeline.set_session({workers.threads(), options.context});
+    const Plan largest = check_memory();
+    cache = std::make_unique<KvCache>(*compiled->lir.program, backend, options.sequences, options.context);
     past.assign(static_cast<std::size_t>(options.sequences), 0);
     inputs.reserve(options.chunk, options.sequences);
-    stats.packed_tensors = store.packed_tensors();
-    stats.weight_bytes = store.bytes();
+    // At once as large as a chunk needs, so that what the prologue leaves in it stays.
+    memory.fit(largest);
+    executable(1, 1);  // packs the weights
+    stats.packed_tensors = weights->store->packed_tensors();
+    stats.weight_bytes = weights->store->bytes();
     stats.kv_bytes = cache->bytes();
-    // Weights are packed and tables made: what the prologue of this program is.
-    stats.prologue_runs = 1;
     stats.load_ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
   // The runtime feeds inputs by name; a model that wants others cannot be stepped.
   void check_inputs() {
-    for (const BoundaryEntry& e : compiled.lir.program->inputs)
+    for (const BoundaryEntry& e : compiled->lir.program->inputs)
       if (!StepInputs::knows(e.name))
         fail(ErrorCode::unsupported, "{}: unknown input \"{}\"", model.model.graph.name, e.name);
   }
 
   std::int64_t kv_bytes(std::int64_t context) const {
-    return KvCache::bytes_for(*compiled.lir.program, backend, options.sequences, context);
+    return KvCache::bytes_for(*compiled->lir.program, backend, options.sequences, context);
   }
 
   // The model's own context unless a smaller one is asked for; without a wish, what half of the
@@ -118,45 +125,47 @@ struct Decoder::Impl {
     while (options.context > 512 && kv_bytes(options.context) > free / 2) options.context /= 2;
   }
 
-  void check_memory() {
-    const std::int64_t weights = store.needed_bytes(*compiled.lir.program, backend),
+  // The plan of a whole chunk, when weights, states and buffers fit.
+  Plan check_memory() {
+    const std::int64_t packed = weights->store->needed_bytes(*compiled->lir.program, backend),
                        kv = kv_bytes(options.context);
-    const Plan plan = make_plan(options.chunk, 1);
+    const DimBinding upper = component(options.chunk, 1).dim_binding();
+    Plan plan = *compiled->specialize(upper, {workers.threads(), options.context}).lir.plan;
     stats.arena_bytes = plan.arena_bytes;
     stats.scratch_bytes =
         require(checked_add(plan.scratch_per_worker * plan.threads, plan.shared_bytes), "scratch");
-    std::int64_t sum = require(checked_add(weights, kv), "memory");
+    std::int64_t sum = require(checked_add(packed, kv), "memory");
     sum = require(checked_add(sum, plan.arena_bytes + stats.scratch_bytes), "memory");
     const auto free = static_cast<std::int64_t>(memory_info().available);
     if (free > 0 && sum > free)
       fail(ErrorCode::memory,
            "not enough memory: weights {} + KV cache {} (context {}) + buffers {} need {}, {} are "
            "available",
-           mib(weights), mib(kv), options.context, mib(plan.arena_bytes + stats.scratch_bytes),
+           mib(packed), mib(kv), options.context, mib(plan.arena_bytes + stats.scratch_bytes),
            mib(sum), mib(free));
+    return plan;
   }
 
-  Plan make_plan(std::int64_t rows, std::int64_t out_rows) const {
-    const StepSizes upper{rows, out_rows, std::min(rows, options.sequences)};
-    return specialize(*compiled.lir.program, upper.binding(), {workers.threads(), options.context});
+  // What a step of these rows asks the pipeline for. A step may mix sequences: its rows are set apart from batch * seq.
+  ModelComponent component(std::int64_t rows, std::int64_t out_rows) const {
+    const std::int64_t batch = std::min(rows, options.sequences);
+    const ModelVariant variant =
+        rows == batch ? ModelVariant::decode(batch, 0, 1) : ModelVariant::prefill(batch, rows);
+    return ModelComponent(variant.with_extra(sym::rows, rows).with_extra(sym::out_rows, out_rows))
+        .with_dispatch(options.compile.dispatch);
   }
 
-  Executor& executor(std::int64_t rows, std::int64_t out_rows) {
-    const std::int64_t r = std::min(ladder.upper(sym::rows, rows), options.chunk),
-                       o = std::min(ladder.upper(sym::out_rows, out_rows), options.chunk);
+  Executor& executable(std::int64_t rows, std::int64_t out_rows) {
+    const BucketPolicy& buckets = options.compile.buckets;
+    const std::int64_t r = buckets.upper(sym::rows, rows), o = buckets.upper(sym::out_rows, out_rows);
     const std::int64_t key = r * (std::int64_t{1} << 31) + o;
-    if (const auto it = executors.find(key); it != executors.end()) return *it->second;
-    auto made = std::make_unique<Executor>(compiled.lir.program, make_plan(r, o), bindings);
-    ++stats.specializations;
-    made->set_profile(profile);
-    const Plan& plan = made->plan();
-    if (plan.arena_bytes > arena.size()) arena = Arena(plan.arena_bytes, "buffers", false);
-    if (plan.scratch_per_worker > scratch_stride || scratch.data() == nullptr) {
-      scratch_stride = std::max<std::int64_t>(round_up(plan.scratch_per_worker, 4096), 4096);
-      scratch = Arena(scratch_stride * workers.threads(), "scratch", false);
-    }
-    if (plan.shared_bytes > shared.size()) shared = Arena(plan.shared_bytes, "scratch", false);
-    return *executors.emplace(key, std::move(made)).first->second;
+    if (const auto it = executables.find(key); it != executables.end()) return *it->second.executor;
+    Executable made;
+    made.graph = pipeline.get_or_compile_component(component(r, o), source, options.compile);
+    made.executor = made.graph->make_executor(*cache);
+    made.executor->set_profile(profile);
+    memory.fit(made.executor->plan());
+    return *executables.emplace(key, std::move(made)).first->second.executor;
   }
 
   void check_sequence(std::int64_t sequence) const {
@@ -185,11 +194,11 @@ struct Decoder::Impl {
   // Runs what `inputs` holds; the logits are in the arena.
   std::span<const float> run_chunk() {
     const StepSizes sizes = inputs.sizes();
-    Executor& e = executor(sizes.rows, sizes.out_rows);
+    Executor& e = executable(sizes.rows, sizes.out_rows);
     const std::int32_t* pointers[StepInputs::kCount];
-    for (std::size_t i = 0; i < compiled.lir.program->inputs.size(); ++i)
-      pointers[i] = inputs.data(compiled.lir.program->inputs[i].name);
-    e.run(sizes, pointers, {arena.data(), scratch.data(), scratch_stride, shared.data(), &arena_owner}, workers);
+    for (std::size_t i = 0; i < compiled->lir.program->inputs.size(); ++i)
+      pointers[i] = inputs.data(compiled->lir.program->inputs[i].name);
+    e.run(sizes, pointers, memory.get(), workers);
     ++stats.steady_runs;
     stats.epilogue_rows += sizes.out_rows;
     const TensorView& logits = e.output(0);
@@ -247,8 +256,15 @@ const LoadedModel& Decoder::model() const { return impl_->model; }
 const DecoderOptions& Decoder::options() const { return impl_->options; }
 std::int64_t Decoder::context() const { return impl_->options.context; }
 int Decoder::threads() const { return impl_->workers.threads(); }
-const DispatchReport& Decoder::dispatch() const { return impl_->compiled.dispatch; }
-DecoderStats Decoder::stats() const { return impl_->stats; }
+const DispatchReport& Decoder::dispatch() const { return impl_->compiled->dispatch; }
+DecoderStats Decoder::stats() const {
+  DecoderStats stats = impl_->stats;
+  const PipelineStatistics pipeline = impl_->pipeline.statistics();
+  stats.compiles = pipeline.templates;
+  stats.specializations = pipeline.misses;
+  for (const auto& [key, e] : impl_->executables) stats.prologue_runs += e.executor->prologue_runs();
+  return stats;
+}
 
 std::span<const float> Decoder::step(std::span<const Part> parts) { return impl_->step(parts); }
 
@@ -274,7 +290,7 @@ std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool 
   if (stage == "hir") return print(sizes.empty() ? hir : bind(hir, sizes));
   if (stage == "mir") {
     if (with_passes)
-      return print(sizes.empty() ? *impl_->compiled.mir : bind(*impl_->compiled.mir, sizes));
+      return print(sizes.empty() ? *impl_->compiled->mir : bind(*impl_->compiled->mir, sizes));
     const std::string only[] = {"expand_blocks"};
     Graph lowered = hir;
     run_passes(lowered, only, {impl_->options.compile, impl_->backend});
@@ -284,24 +300,25 @@ std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool 
     fail(ErrorCode::usage, "--stage: expected hir, mir or lir, found \"{}\"", stage);
   DimBinding upper = StepSizes{1, 1, 1}.binding();
   for (auto [s, n] : sizes.sizes()) upper.set(s, n);
-  return specialize(*impl_->compiled.lir.program, upper, {threads(), context()})
-      .text(*impl_->compiled.lir.program);
+  const Lir lir = impl_->compiled->specialize(upper, {threads(), context()}).lir;
+  return lir.plan->text(*lir.program);
 }
 
 void Decoder::set_profile(bool on) {
   impl_->profile = on;
-  for (auto& [key, e] : impl_->executors) {
-    e->set_profile(on);
-    if (on) e->clear_profile();
+  for (auto& [key, e] : impl_->executables) {
+    e.executor->set_profile(on);
+    if (on) e.executor->clear_profile();
   }
 }
 
 std::vector<Decoder::KernelTime> Decoder::profile() const {
   std::map<std::string, KernelTime> by_name;
-  for (const auto& [key, e] : impl_->executors)
-    for (std::size_t c = 0; c < impl_->compiled.lir.program->calls.size(); ++c) {
+  for (const auto& [key, executable] : impl_->executables)
+    for (std::size_t c = 0; c < impl_->compiled->lir.program->calls.size(); ++c) {
+      const Executor* e = executable.executor.get();
       if (e->call_runs()[c] == 0) continue;
-      const Call& call = impl_->compiled.lir.program->calls[c];
+      const Call& call = impl_->compiled->lir.program->calls[c];
       KernelTime& t = by_name[call.kernel != nullptr ? std::string(call.kernel->name)
                                                      : fmt::format("reference {}", call.def->name)];
       const auto [bytes, ops] = e->call_work(c);

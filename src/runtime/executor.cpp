@@ -30,6 +30,11 @@ Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings b
   std::size_t count = 0;
   for (const Call& c : program_->calls) count += c.in.size() + c.out.size();
   call_views_.resize(count);
+  sized_prologue_ = std::any_of(program_->calls.begin(), program_->calls.end(), [&](const Call& c) {
+    return c.phase == Phase::prologue && std::any_of(c.out.begin(), c.out.end(), [&](std::int32_t o) {
+             return !program_->operands[static_cast<std::size_t>(o)].shape.elements().constant();
+           });
+  });
 }
 
 void Executor::clear_profile() {
@@ -40,6 +45,7 @@ void Executor::clear_profile() {
 void Executor::rebind(Bindings bindings) {
   bindings_ = std::move(bindings);
   prepared_for_ = false;
+  force_prologue_ = true;
 }
 
 void Executor::prepare(const DimBinding& binding, const Memory& memory) {
@@ -97,10 +103,10 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
              v.dims[0] == 0;
     });
   }
+  force_prologue_ = force_prologue_ || memory.prologue_of == nullptr;
   binding_ = binding;
   memory_ = memory;
   prepared_for_ = true;
-  run_prologue_ = true;
 }
 
 void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
@@ -126,12 +132,16 @@ void Executor::run(const DimBinding& sizes, const void* const* inputs, const Mem
 void Executor::execute(const void* const* inputs, Workers& workers) {
   for (auto [input, view] : input_views_) call_views_[view].data = const_cast<void*>(inputs[input]);
   failure_.clear();
-  run_prologue_ = run_prologue_ || memory_.owner == nullptr || *memory_.owner != this;
+  run_prologue_ = force_prologue_ || sized_prologue_ ||
+                  (memory_.prologue_of != nullptr && *memory_.prologue_of != program_.get());
   workers.run([&](int thread) noexcept { work(thread, workers); });
-  if (memory_.owner != nullptr) *memory_.owner = this;
-  if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
+  if (!failure_.empty()) {
+    if (memory_.prologue_of != nullptr) *memory_.prologue_of = nullptr;
+    fail(ErrorCode::invalid_argument, "{}", failure_);
+  }
+  if (memory_.prologue_of != nullptr) *memory_.prologue_of = program_.get();
   prologue_runs_ += run_prologue_ ? 1 : 0;
-  run_prologue_ = false;
+  force_prologue_ = false;
 }
 
 void Executor::work(int thread, Workers& workers) noexcept {

@@ -40,9 +40,9 @@ class Executor {
         nullptr;  ///< plan().scratch_per_worker bytes a worker, or more: `scratch_stride` apart
     std::int64_t scratch_stride = 0;
     std::byte* shared = nullptr;
-    /// Who wrote the arena last. The results of a prologue stay in it: an executor that finds itself
-    /// here runs its prologue no second time.
-    const Executor** owner = nullptr;
+    /// Whose prologue left its results in the arena last: they lie at the same places in all plans of a program, so an
+    /// executor that finds its program here runs the prologue no second time. nullptr: nobody keeps count.
+    const Program** prologue_of = nullptr;
     bool operator==(const Memory&) const = default;
   };
 
@@ -85,7 +85,9 @@ class Executor {
   StepSizes sizes_{-1, -1, -1};  // of run(StepSizes), whose comparison allocates nothing
   DimBinding binding_;
   bool prepared_for_ = false;
-  bool run_prologue_ = true;
+  bool run_prologue_ = true;    // in the step under way
+  bool force_prologue_ = false;  // what it left is not there, or not true
+  bool sized_prologue_ = false;  // results of the prologue have sizes of the step
   std::int64_t prologue_runs_ = 0;
   Memory memory_;
   std::vector<TensorView> views_;       // per operand

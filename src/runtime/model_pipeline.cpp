@@ -29,6 +29,10 @@ Digest weights_digest(const BuiltModel& model) {
 
 }  // namespace
 
+Digest model_id(const BuiltModel& model) {
+  return KeyWriter("model").digest("graph", graph_digest(model.graph)).digest("weights", weights_digest(model)).finish();
+}
+
 HirSource::Made HirSource::from(BuiltModel model) {
   auto weights = std::make_shared<SharedWeights>();
   weights->identity = weights_digest(model);
@@ -52,11 +56,21 @@ std::unique_ptr<ModelCompilePipeline> ModelCompilePipeline::with_budget(const De
   return std::unique_ptr<ModelCompilePipeline>(new ModelCompilePipeline(device, INT64_MAX, bytes));
 }
 
-void ModelCompilePipeline::set_threads(int threads) {
-  if (threads < 1 || threads > 1024)
-    fail(ErrorCode::invalid_argument, "threads {}: expected 1 to 1024", threads);
+void ModelCompilePipeline::set_session(const SpecializeOptions& session) {
+  if (session.threads < 1 || session.threads > 1024)
+    fail(ErrorCode::invalid_argument, "threads {}: expected 1 to 1024", session.threads);
+  if (session.max_context < 0)
+    fail(ErrorCode::invalid_argument, "a context of {} tokens: expected 0 or more", session.max_context);
   const std::lock_guard lock(mutex_);
-  threads_ = threads;
+  if (!entries_.empty())
+    fail(ErrorCode::invalid_argument, "the session of a pipeline is set before its first executable, and it has {}",
+         entries_.size());
+  session_ = session;
+}
+
+SpecializeOptions ModelCompilePipeline::session() const {
+  const std::lock_guard lock(mutex_);
+  return session_;
 }
 
 // ---- templates ----
@@ -141,13 +155,11 @@ const CompileResult& ModelCompilePipeline::template_result(const CompileOptions&
 
 CompileResult ModelCompilePipeline::specialize_template(const DimBinding& binding,
                                                         const CompileOptions& options) const {
-  const TemplatePtr t = last_template(options);
-  int threads = 1;
-  {
-    const std::lock_guard lock(mutex_);
-    threads = threads_;
-  }
-  return t->result.specialize(binding, {threads, 0});
+  return last_template(options)->result.specialize(binding, session());
+}
+
+std::shared_ptr<SharedWeights> ModelCompilePipeline::template_weights(const CompileOptions& options) const {
+  return last_template(options)->weights;
 }
 
 BindingManifest ModelCompilePipeline::template_binding_manifest(const CompileOptions& options) const {
@@ -156,14 +168,14 @@ BindingManifest ModelCompilePipeline::template_binding_manifest(const CompileOpt
 
 BindingManifest ModelCompilePipeline::binding_manifest_for_binding(const DimBinding& binding,
                                                                    const CompileOptions& options) const {
-  return BindingManifest::from_lir(specialize_template(binding, options).lir);
+  return BindingManifest::from_lir(specialize_template(options.buckets.round(binding), options).lir);
 }
 
 BindingManifest ModelCompilePipeline::binding_manifest_for_component(const ModelComponent& component,
                                                                      const CompileOptions& options) const {
   CompileOptions with = options;
   with.dispatch = component.dispatch();
-  const DimBinding upper = component.executable_binding(last_template(with)->identity);
+  const DimBinding upper = component.executable_binding(identity(*last_template(with), with));
   return BindingManifest::from_lir(specialize_template(upper, with).lir);
 }
 
@@ -182,18 +194,24 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_lir(const CompileRe
 
 // ---- executables ----
 
+// What a key stands for, in messages.
+std::string ModelCompilePipeline::describe(const Template& t, const DimBinding& binding) {
+  return fmt::format("graph \"{}\" {} with {{{}}}", t.result.mir->name, t.graph.hex().substr(0, 8), binding.text());
+}
+
+TemplateIdentity ModelCompilePipeline::identity(const Template& t, const CompileOptions& options) {
+  TemplateIdentity of = t.identity;
+  of.buckets = options.buckets;
+  return of;
+}
+
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest& key, const TemplatePtr& from,
                                                                    const DimBinding& binding) {
-  int threads = 1;
-  {
-    const std::lock_guard lock(mutex_);
-    threads = threads_;
-  }
   std::shared_ptr<CompiledGraph> graph;
   std::exception_ptr failure;
   const auto start = PipelineClock::now();
   try {
-    graph = std::make_shared<CompiledGraph>(from->result.specialize(binding, {threads, 0}), backend_, from->weights);
+    graph = std::make_shared<CompiledGraph>(from->result.specialize(binding, session()), backend_, from->weights);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -217,8 +235,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest&
 }
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Digest& key, const TemplatePtr& from,
-                                                                     const DimBinding& binding,
-                                                                     std::string description) {
+                                                                     const DimBinding& binding) {
   const Digest content = KeyWriter("executable")
                              .digest("graph", from->graph)
                              .digest("options", from->options)
@@ -230,7 +247,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Diges
       const std::shared_ptr<Entry> entry = at->second;
       if (!(entry->content == content))
         fail(ErrorCode::invalid_argument, "key {} stands for {}, and was asked for {}", key.hex(), entry->text,
-             description);
+             describe(*from, binding));
       entry->used = ++clock_;
       ++statistics_.hits;
       compiled_.wait(lock, [&] { return entry->graph != nullptr || entry->failure; });
@@ -240,7 +257,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Diges
     ++statistics_.misses;
     auto entry = std::make_shared<Entry>();
     entry->content = content;
-    entry->text = std::move(description);
+    entry->text = describe(*from, binding);
     entry->used = ++clock_;
     entries_.emplace(key, std::move(entry));
   }
@@ -267,10 +284,7 @@ void ModelCompilePipeline::evict() {
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile(const Digest& key, const DimBinding& binding,
                                                                     const HirSource& source,
                                                                     const CompileOptions& options) {
-  const TemplatePtr t = find_or_build(source, options);
-  return find_or_compile(key, t, binding,
-                         fmt::format("graph \"{}\" {} with {{{}}}", t->result.mir->name, t->graph.hex().substr(0, 8),
-                                     binding.text()));
+  return find_or_compile(key, find_or_build(source, options), options.buckets.round(binding));
 }
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(const ModelComponent& component,
@@ -279,9 +293,16 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(co
   CompileOptions with = options;
   with.dispatch = component.dispatch();
   const TemplatePtr t = find_or_build(source, with);
-  const DimBinding upper = component.executable_binding(t->identity);
-  return find_or_compile(component.executable_key(t->identity), t, upper,
-                         fmt::format("graph \"{}\" with {{{}}}", t->result.mir->name, upper.text()));
+  const TemplateIdentity of = identity(*t, with);
+  return find_or_compile(component.executable_key(of), t, component.executable_binding(of));
+}
+
+void ModelCompilePipeline::prepare(const ModelComponent& component, const HirSource& source,
+                                   const CompileOptions& options) {
+  CompileOptions with = options;
+  with.dispatch = component.dispatch();
+  build_template(source, with);
+  if (component.mode() == CompilationMode::Eager) get_or_compile_component(component, source, options);
 }
 
 bool ModelCompilePipeline::contains(const Digest& key) const {

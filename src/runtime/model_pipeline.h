@@ -46,6 +46,9 @@ class HirSource {
   std::optional<Digest> id_;
 };
 
+/// Identity of a model with its weights, for HirSource.
+Digest model_id(const BuiltModel& model);
+
 struct PipelineStatistics {
   std::int64_t hits = 0, misses = 0, evictions = 0, templates = 0, failures = 0;
   double template_ms = 0, specialize_ms = 0;  ///< sums
@@ -65,8 +68,10 @@ class ModelCompilePipeline {
   static std::unique_ptr<ModelCompilePipeline> with_budget(const Device& device, std::int64_t bytes);
 
   Device device() const { return backend_.device(); }
-  /// Threads of the plans that follow; 1 until it is set. Error(invalid_argument): outside 1 .. 1024.
-  void set_threads(int threads);
+  /// For whom the plans are made: threads (1 until it is set), and tokens that a sequence may have in the caches (0: no
+  /// bound is known). No part of a key, so it is set before the first executable. Errors (invalid_argument): threads
+  /// outside 1 .. 1024, a context below 0, executables that exist already.
+  void set_session(const SpecializeOptions& session);
 
   /// Runs the passes on a source, once per content and options, and makes it the template of specialize_template and of
   /// the manifest calls. Errors: as compile().
@@ -82,6 +87,9 @@ class ModelCompilePipeline {
   BindingManifest binding_manifest_for_binding(const DimBinding& binding, const CompileOptions& options) const;
   BindingManifest binding_manifest_for_component(const ModelComponent& component, const CompileOptions& options) const;
 
+  /// Weights of that template; nullptr: its params are set by hand.
+  std::shared_ptr<SharedWeights> template_weights(const CompileOptions& options) const;
+
   CompileResult specialize_template(const DimBinding& binding, const CompileOptions& options) const;
   std::shared_ptr<CompiledGraph> compile_lir(const CompileResult& specialised, const CompileOptions& options) const;
 
@@ -93,6 +101,10 @@ class ModelCompilePipeline {
   /// The same under the component's executable key; the component's dispatch config holds.
   std::shared_ptr<CompiledGraph> get_or_compile_component(const ModelComponent& component, const HirSource& source,
                                                           const CompileOptions& options);
+
+  /// What a component's mode asks for when a model is loaded. Eager: the executable. Lazy: the template; the executable
+  /// comes with its first use.
+  void prepare(const ModelComponent& component, const HirSource& source, const CompileOptions& options);
 
   bool contains(const Digest& key) const;
   std::int64_t size() const;
@@ -121,14 +133,16 @@ class ModelCompilePipeline {
   TemplatePtr make_template(HirSource::Made made, const Digest& graph, const Digest& options_digest,
                             const CompileOptions& options) const;
   TemplatePtr last_template(const CompileOptions& options) const;
-  std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
-                                                 std::string description);
+  SpecializeOptions session() const;
+  static std::string describe(const Template& t, const DimBinding& binding);
+  static TemplateIdentity identity(const Template& t, const CompileOptions& options);
+  std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
   std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
   void evict();
 
   const Backend& backend_;
   const std::int64_t most_entries_, most_bytes_;
-  int threads_ = 1;
+  SpecializeOptions session_;
   std::mutex building_;  // taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable compiled_;

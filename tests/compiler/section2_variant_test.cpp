@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "compiler/buckets.h"
+#include "ir/buckets.h"
 #include "compiler/variant.h"
 
 namespace rlx {

@@ -1,4 +1,4 @@
-#include "compiler/buckets.h"
+#include "ir/buckets.h"
 
 #include <fmt/ranges.h>
 
