@@ -62,6 +62,12 @@ ordered_json stats_json(const TextModel& model, const GenerateResult& result) {
           {"scratch_bytes", s.scratch_bytes}};
 }
 
+// The phases of a session (docs/compiler.md) and what was made for them.
+std::string counters_text(const DecoderStats& s) {
+  return fmt::format("prologue {} | steps {} | LM head rows {} | templates {} | sizes {} | packed tensors {}",
+                     s.prologue_runs, s.steady_runs, s.epilogue_rows, s.compiles, s.specializations, s.packed_tensors);
+}
+
 ordered_json timings_json(const GenerateResult& r) {
   return {{"prompt_n", r.prompt_tokens - r.cached_tokens},
           {"prompt_ms", r.prompt_ms},
@@ -85,7 +91,10 @@ int finish(const RunFlags& f, const TextModel& model, const GenerateResult& resu
   } else {
     if (!text.empty() || result.reason != FinishReason::error) out().write("\n");
     out().flush();
-    if (f.stats) say(speed_text(model, result));
+    if (f.stats) {
+      say(counters_text(model.decoder().stats()));
+      say(speed_text(model, result));
+    }
   }
   if (result.reason == FinishReason::error) {
     say("rlx: " + one_line(result.error));
