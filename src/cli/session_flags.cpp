@@ -1,13 +1,27 @@
 #include "cli/session_flags.h"
 
+#include "cli/lines.h"
 #include "cli/output.h"
+#include "compiler/profile.h"
 
 namespace rlx::cli {
+
+namespace {
+
+// A name with a dot or a slash is a file; presets have neither.
+CompileProfile read_profile(const std::string& text) {
+  if (text.find_first_of("./") == std::string::npos) return profiles::named(text);
+  return parse_profile_toml(read_text(text), text);
+}
+
+}  // namespace
 
 void SessionFlags::declare(Arguments& a, bool fixed_context) {
   a.text("--activations", activations,
          "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
   a.text("--kv", kv, "Type of the KV cache: f32, f16, bf16 or q8 [by processor]");
+  a.text("--profile", profile,
+         "How to compile: a preset (llama_decode, ...) or a TOML file; what other flags fix wins");
   a.flag("--fast", fast,
          "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors "
          "without AMX");
@@ -26,6 +40,7 @@ DecoderOptions SessionFlags::options() const {
   if (activations) o.compile.precision.activations = parse_activations(*activations);
   if (kv) o.compile.precision.kv = parse_kv(*kv);
   o.compile.dispatch = KernelDispatchConfig::from_environment();
+  if (profile) o.compile = apply(read_profile(*profile), o.compile);
   return o;
 }
 

@@ -13,14 +13,14 @@
 namespace rlx::cli {
 
 struct SessionFlags {
-  std::optional<std::string> activations, kv, device;
+  std::optional<std::string> activations, kv, device, profile;
   std::optional<std::int64_t> threads, context;
   bool fast = false;
 
-  /// Declares --activations, --kv, --fast, -t/--threads, --device and, unless `fixed_context`,
+  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device and, unless `fixed_context`,
   /// -c/--context.
   void declare(Arguments& arguments, bool fixed_context = false);
-  /// Errors (usage): an unknown value.
+  /// Errors (usage): an unknown value; (io, format, invalid_argument): a profile that is not one.
   DecoderOptions options() const;
   /// Says on stderr when -c asks for more than the model was trained for.
   void warn_of_context(const ModelInfo& info) const;

@@ -42,8 +42,13 @@ Digest digest(const CompileOptions& options) {
   key.boolean("fusion", options.fusion);
   // Without fusion the switches change nothing.
   if (options.fusion) key.set("disabled_passes", options.disabled_passes);
+  std::vector<std::string> custom;
+  for (const CustomPass& p : options.custom_passes) custom.push_back(p.after + ":" + p.name);
+  key.list("custom_passes", custom.size());
+  for (const std::string& p : custom) key.text("pass", p);
   write_key(key, options.dispatch);
   write_key(key, options.precision);
+  write_key(key, options.quant);
   return key.finish();
 }
 

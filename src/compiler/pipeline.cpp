@@ -45,6 +45,20 @@ constexpr Pass kPasses[] = {
     {"common_form", common_form, kRequired},
 };
 
+Pass builtin_form(const CustomPass& pass) {
+  if (pass.run == nullptr) fail(ErrorCode::invalid_argument, "custom pass \"{}\": has no function", pass.name);
+  return {pass.name, pass.run, kFusion};
+}
+
+// Every custom pass stands behind a pass that exists.
+void check_custom_passes(const CompileOptions& options) {
+  for (const CustomPass& p : options.custom_passes) {
+    const bool known = p.after.empty() || std::any_of(std::begin(kPasses), std::end(kPasses),
+                                                      [&](const Pass& pass) { return pass.name == p.after; });
+    if (!known) fail(ErrorCode::invalid_argument, "custom pass \"{}\": {}", p.name, unknown_pass(p.after));
+  }
+}
+
 bool enabled(const Pass& pass, const CompileOptions& options) {
   if (pass.required) return true;
   const auto& off = options.disabled_passes;
@@ -59,10 +73,19 @@ Graph run_pipeline(Graph graph, const CompileOptions& options, const Backend& ba
                    std::vector<PassRun>* runs, DispatchReport* dispatch, FusionReport* fusion) {
   const PassContext context{options, backend, dispatch, fusion};
   if (fusion != nullptr) fusion->nodes_before = static_cast<std::int64_t>(graph.nodes().size());
+  const auto run = [&](const Pass& pass) {
+    PassRun done = run_pass(graph, pass, context);
+    if (runs != nullptr) runs->push_back(std::move(done));
+  };
+  const auto run_custom = [&](std::string_view after) {
+    for (const CustomPass& p : options.custom_passes)
+      if (p.after == after) run(builtin_form(p));
+  };
+  check_custom_passes(options);
+  run_custom("");
   for (const Pass& pass : kPasses) {
-    if (!enabled(pass, options)) continue;
-    PassRun run = run_pass(graph, pass, context);
-    if (runs != nullptr) runs->push_back(std::move(run));
+    if (enabled(pass, options)) run(pass);
+    run_custom(pass.name);
   }
   if (fusion != nullptr) fusion->nodes_after = static_cast<std::int64_t>(graph.nodes().size());
   return graph;

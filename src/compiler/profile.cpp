@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "compiler/pass.h"
+#include "tensor/quant/codec.h"
 
 namespace rlx {
 namespace profiles {
@@ -68,11 +69,25 @@ std::string pass_switch_fault(std::string_view pass, bool on) {
   return unknown_pass(pass);
 }
 
+namespace {
+
+std::string encodable_formats() {
+  std::string list;
+  for (const DTypeInfo& t : all_dtypes())
+    if (t.is_quantized && t.dtype != DType::xq8 && encoder(t.dtype) != nullptr)
+      list += (list.empty() ? "" : ", ") + std::string(t.name);
+  return list;
+}
+
+}  // namespace
+
 std::string quant_fault(const QuantScheme& quant) {
   const DTypeInfo& format = info(quant.weights);
   // xq8 is the form of activations: no weight is stored in it.
   if (!format.is_quantized || quant.weights == DType::xq8)
     return fmt::format("expected a block format of weights, found {}", format.name);
+  if (encoder(quant.weights) == nullptr)
+    return fmt::format("weights cannot be quantised to {} here; there are {}", format.name, encodable_formats());
   if (quant.resolved_group() != format.block_elements)
     return fmt::format("expected a group of {}, the block of {}, found {}", format.block_elements,
                        format.name, quant.group);
@@ -128,19 +143,18 @@ Digest digest(const CompileProfile& profile) {
 
 CompileOptions apply(const CompileProfile& profile, CompileOptions options) {
   validate(profile);
-  // Nothing reads these yet, and a setting that does nothing would be worse than an error.
-  if (profile.quant)
-    fail(ErrorCode::unsupported, "compile profile: quant: weights run as they are stored; quantise the file instead");
+  // A setting that does nothing would be worse than an error.
   if (!profile.backend.empty())
     fail(ErrorCode::unsupported, "compile profile: backend.{}: no backend has settings",
          profile.backend.begin()->first);
+  if (!options.quant) options.quant = profile.quant;
   options.fusion = options.fusion && profile.fusion;
   auto& off = options.disabled_passes;
   for (const auto& [pass, on] : profile.passes)
     if (!on && std::find(off.begin(), off.end(), pass) == off.end()) off.push_back(pass);
-  if (profile.precision.activations != Activations::automatic)
+  if (options.precision.activations == Activations::automatic)
     options.precision.activations = profile.precision.activations;
-  if (profile.precision.kv) options.precision.kv = profile.precision.kv;
+  if (!options.precision.kv) options.precision.kv = profile.precision.kv;
   return options;
 }
 

@@ -59,9 +59,8 @@ Digest digest(const CompileProfile& profile);
 void write_key(KeyWriter& key, const Precision& precision);
 void write_key(KeyWriter& key, const std::optional<QuantScheme>& quant);
 
-/// The options with what the profile says: what it switches off is off, what it fixes of the
-/// precision wins, what it leaves open stays as the caller has it. Errors as validate, and unsupported:
-/// `quant` or `backend`, which nothing applies yet.
+/// The options with what the profile says: what it switches off is off; of precision and quantisation it fills what the
+/// options leave open. Errors as validate, and unsupported: a `backend` setting, which no backend has.
 CompileOptions apply(const CompileProfile& profile, CompileOptions options);
 
 }  // namespace rlx

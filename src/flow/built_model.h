@@ -9,6 +9,7 @@
 
 #include "flow/weight_source.h"
 #include "ir/graph.h"
+#include "ir/profile.h"
 
 namespace rlx {
 
@@ -41,6 +42,7 @@ struct BuiltModel {
   std::vector<ModelParam> params;               ///< in the order of the graph's Param nodes
   std::shared_ptr<const WeightSource> weights;  ///< keeps the data alive
   ModelInfo info;
+  CompileProfile profile;                       ///< how it wants to be compiled
   std::vector<std::string> unused;  ///< tensors of the checkpoint that no node reads
 };
 

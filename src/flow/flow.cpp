@@ -23,6 +23,11 @@ std::string ModelFlow::path(std::string_view name) const {
   return prefix_.empty() ? std::string(name) : fmt::format("{}.{}", prefix_, name);
 }
 
+ModelFlow& ModelFlow::profile(CompileProfile profile) {
+  profile_ = std::move(profile);
+  return *this;
+}
+
 ModelFlow& ModelFlow::input(std::string name, Shape shape) {
   return stage("input", [name = std::move(name), shape](FlowCtx& ctx, FlowState& state) {
     state.inputs.set(name, ctx.input(name, shape));
@@ -74,6 +79,7 @@ BuiltModel ModelFlow::build(const WeightSource& weights) const {
     fail(ErrorCode::invalid_argument, "the flow \"{}\" has no output stage", name_);
   BuiltModel model = ctx.finish(std::move(outputs));
   model.info.architecture = name_;
+  model.profile = profile_;
   return model;
 }
 

@@ -22,6 +22,8 @@ class ModelFlow {
  public:
   explicit ModelFlow(std::string name) : name_(std::move(name)) {}
 
+  /// How the model wants to be compiled; what the caller's options fix wins.
+  ModelFlow& profile(CompileProfile profile);
   /// A per-step input of the graph; stages find it in FlowState::inputs.
   ModelFlow& input(std::string name, Shape shape);
   /// A stage; its nodes have the origin "prefix.name", the prefix being the layers around it.
@@ -53,6 +55,7 @@ class ModelFlow {
   std::string path(std::string_view name) const;
 
   std::string name_;
+  CompileProfile profile_;
   std::string prefix_;
   std::vector<Step> steps_;
 };

@@ -83,14 +83,20 @@ Value FlowCtx::declare(std::string_view key, bool transpose, const WeightRef& we
   return v;
 }
 
+Value FlowCtx::wrap(Value v, const Shape& shape) const {
+  if (!(node_shape(v) == shape))
+    fail(ErrorCode::shape, "{}: expected a value of {}, found {}", stage(), shape.text(), node_shape(v).text());
+  return v;
+}
+
 Value FlowCtx::load_param(std::string_view key, bool transpose) {
   const auto known = declared_.find(std::pair(std::string(key), transpose));
   return known != declared_.end() ? known->second.value : declare(key, transpose, existing(key));
 }
 
 Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
-                           Transpose transpose) {
-  const bool swapped = transpose == Transpose::yes;
+                           Transposed transpose) {
+  const bool swapped = transpose == Transposed::yes;
   const Dims expected = {out, in};
   const auto known = declared_.find(std::pair(std::string(key), swapped));
   if (known != declared_.end()) {

@@ -17,7 +17,7 @@
 namespace rlx {
 
 /// Whether a weight stands in the graph as it is stored ([out, in]) or with its two axes exchanged.
-enum class Transpose : bool { no, yes };
+enum class Transposed : bool { no, yes };
 
 class FlowCtx {
  public:
@@ -26,6 +26,9 @@ class FlowCtx {
   /// The builder; nodes carry the stage that emits them ("layers.3.self_attention").
   Builder& hir() { return builder_; }
   const Shape& node_shape(Value v) const { return graph_.shape(v); }
+  /// The value itself, when it has this shape; Error(shape) that names the stage and both shapes. For custom stages that
+  /// take over a value from another.
+  Value wrap(Value v, const Shape& shape) const;
   const WeightSource& weights() const { return *weights_; }
 
   /// The stage that runs now, for messages.
@@ -41,7 +44,7 @@ class FlowCtx {
   /// collected and reported by finish(), so that one message lists all; until then a param of the
   /// expected shape stands for it.
   Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
-                    Transpose transpose = Transpose::no);
+                    Transposed transpose = Transposed::no);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);

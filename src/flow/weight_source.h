@@ -30,6 +30,7 @@ class WeightSource {
   virtual ~WeightSource() = default;
   /// nullptr when there is none.
   virtual const WeightRef* find(std::string_view name) const = 0;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   virtual std::vector<std::string> names() const = 0;
   /// What messages call the source: the path.
   virtual const std::string& origin() const = 0;

@@ -36,11 +36,36 @@ struct KernelDispatchConfig {
   bool operator==(const KernelDispatchConfig&) const = default;
 };
 
+/// The form that weights are quantised to.
+struct QuantScheme {
+  DType weights = DType::q8_0;  ///< a block format of weights
+  std::int64_t group = 0;       ///< values that share a scale; 0: the block of the format
+  /// The group with the default resolved.
+  std::int64_t resolved_group() const { return group == 0 ? info(weights).block_elements : group; }
+  friend bool operator==(const QuantScheme& a, const QuantScheme& b) {
+    return a.weights == b.weights && a.resolved_group() == b.resolved_group();
+  }
+};
+
+class Graph;
+struct PassContext;  // compiler/pass.h
+
+/// A pass of the caller, run behind a built-in one (compiler/pass.h says what a pass is).
+struct CustomPass {
+  std::string name;   ///< its identity in keys: another function has another name
+  bool (*run)(Graph&, const PassContext&) = nullptr;
+  std::string after;  ///< name of a pass of the pipeline; empty: before all
+};
+
 struct CompileOptions {
   bool fusion = true;                        ///< off: only what correctness needs
   std::vector<std::string> disabled_passes;  ///< by name
   KernelDispatchConfig dispatch;
+  std::vector<CustomPass> custom_passes;     ///< in the order in which they run behind one pass
   Precision precision;
+  /// Float weights of products become this format when they are packed; where the width is no multiple of its block,
+  /// and in files that are quantised already, weights stay as they are.
+  std::optional<QuantScheme> quant;
   /// Which upper sizes the plans of executables are made for; exact unless a session sets a ladder. Part of no key: it
   /// decides the binding that an executable is found by.
   BucketPolicy buckets;

@@ -13,17 +13,6 @@
 
 namespace rlx {
 
-/// The form that weights are quantised to.
-struct QuantScheme {
-  DType weights = DType::q8_0;  ///< a block format of weights
-  std::int64_t group = 0;       ///< values that share a scale; 0: the block of the format
-  /// The group with the default resolved.
-  std::int64_t resolved_group() const { return group == 0 ? info(weights).block_elements : group; }
-  friend bool operator==(const QuantScheme& a, const QuantScheme& b) {
-    return a.weights == b.weights && a.resolved_group() == b.resolved_group();
-  }
-};
-
 /// A setting that is handed to a backend as it is.
 using BackendValue = std::variant<bool, std::int64_t, double, std::string>;
 

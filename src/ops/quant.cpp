@@ -96,14 +96,16 @@ void Pack::infer(InferContext& c) const {
   const Shape& w = c.in(0);
   if (w.layout != Layout::plain) c.fail("w: expected the plain layout, found {}", w.text());
   const bool kept = w.dtype == dtype;
-  const bool from_float = plain_float(w.dtype) && (plain_float(dtype) || dtype == DType::q8_0);
+  const bool encodes = is_quantized(dtype) && dtype != DType::xq8 && encoder(dtype) != nullptr;
+  const bool from_float = plain_float(w.dtype) && (plain_float(dtype) || encodes);
   const bool from_blocks = is_quantized(w.dtype) && dtype == DType::bf16;
   if (!kept && !from_float && !from_blocks)
     c.fail("dtype: {} can become {}, not {}", w.text(),
-           plain_float(w.dtype) ? std::string("f32, f16, bf16 or q8_0")
+           plain_float(w.dtype) ? std::string("f32, f16, bf16 or a block format that has an encoder")
                                 : fmt::format("{} or bf16", rlx::name(w.dtype)),
            rlx::name(dtype));
-  if (dtype == DType::q8_0) checks::multiple(c, 0, info(dtype).block_elements, "blocks of q8_0");
+  if (is_quantized(dtype) && !kept)
+    checks::multiple(c, 0, info(dtype).block_elements, fmt::format("blocks of {}", rlx::name(dtype)));
   c.out(w.with(dtype).with(layout));
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "compiler/profile.h"
 #include "ir/print.h"
 #include "runtime/backends.h"
 
@@ -18,6 +19,13 @@ double milliseconds_since(PipelineClock::time_point start) {
 
 // Everything that tells two symbolic HIRs apart; the text is canonical (ir/print.h).
 Digest graph_digest(const Graph& graph) { return digest(print(graph)); }
+
+// What a component fixes wins over the options.
+CompileOptions options_of(const ModelComponent& component, CompileOptions options) {
+  options.dispatch = component.dispatch();
+  if (component.quant()) options.quant = component.quant();
+  return options;
+}
 
 Digest weights_digest(const BuiltModel& model) {
   KeyWriter key("weights");
@@ -37,7 +45,7 @@ HirSource::Made HirSource::from(BuiltModel model) {
   auto weights = std::make_shared<SharedWeights>();
   weights->identity = weights_digest(model);
   weights->store = std::make_shared<WeightStore>(model.weights, model.params);
-  return {std::move(model.graph), std::move(weights)};
+  return {std::move(model.graph), std::move(weights), std::move(model.profile)};
 }
 
 ModelCompilePipeline::ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes)
@@ -97,7 +105,7 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource:
   t->identity.features = backend_.features();
   t->identity.options = options_digest;
   t->identity.build = fmt::format("{} {}", RLX_VERSION, __VERSION__);
-  t->result = compile(std::move(made.graph), options, backend_);
+  t->result = compile(std::move(made.graph), apply(made.profile, options), backend_);
   return t;
 }
 
@@ -109,7 +117,11 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
   Digest graph = graph_digest(made.graph);
   // The same graph over another checkpoint is another template: its executables hold other weights.
   if (made.weights != nullptr)
-    graph = KeyWriter("hir").digest("graph", graph).digest("weights", made.weights->identity).finish();
+    graph = KeyWriter("hir")
+                .digest("graph", graph)
+                .digest("weights", made.weights->identity)
+                .digest("profile", digest(made.profile))
+                .finish();
   // One build at a time: whoever waited for the same template finds it.
   const std::lock_guard build(building_);
   {
@@ -173,8 +185,7 @@ BindingManifest ModelCompilePipeline::binding_manifest_for_binding(const DimBind
 
 BindingManifest ModelCompilePipeline::binding_manifest_for_component(const ModelComponent& component,
                                                                      const CompileOptions& options) const {
-  CompileOptions with = options;
-  with.dispatch = component.dispatch();
+  const CompileOptions with = options_of(component, options);
   const DimBinding upper = component.executable_binding(identity(*last_template(with), with));
   return BindingManifest::from_lir(specialize_template(upper, with).lir);
 }
@@ -290,8 +301,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile(const Digest
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(const ModelComponent& component,
                                                                               const HirSource& source,
                                                                               const CompileOptions& options) {
-  CompileOptions with = options;
-  with.dispatch = component.dispatch();
+  const CompileOptions with = options_of(component, options);
   const TemplatePtr t = find_or_build(source, with);
   const TemplateIdentity of = identity(*t, with);
   return find_or_compile(component.executable_key(of), t, component.executable_binding(of));
@@ -299,9 +309,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(co
 
 void ModelCompilePipeline::prepare(const ModelComponent& component, const HirSource& source,
                                    const CompileOptions& options) {
-  CompileOptions with = options;
-  with.dispatch = component.dispatch();
-  build_template(source, with);
+  build_template(source, options_of(component, options));
   if (component.mode() == CompilationMode::Eager) get_or_compile_component(component, source, options);
 }
 

@@ -26,6 +26,7 @@ class HirSource {
   struct Made {
     Graph graph;
     std::shared_ptr<SharedWeights> weights;  ///< nullptr: params are set by hand
+    CompileProfile profile;                  ///< fills what the options of a compile leave open
   };
 
   template <typename F>
@@ -38,8 +39,8 @@ class HirSource {
   const std::optional<Digest>& id() const { return id_; }
 
  private:
-  static Made from(HirModule module) { return {std::move(module).graph(), nullptr}; }
-  static Made from(Graph graph) { return {std::move(graph), nullptr}; }
+  static Made from(HirModule module) { return {std::move(module).graph(), nullptr, {}}; }
+  static Made from(Graph graph) { return {std::move(graph), nullptr, {}}; }
   static Made from(BuiltModel model);
 
   mutable std::function<Made()> make_;

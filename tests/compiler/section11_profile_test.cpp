@@ -280,8 +280,6 @@ TEST(section11_profile, WhatNothingAppliesIsAnErrorAndNotIgnored) {
     }
     return std::string("no error");
   };
-  EXPECT_EQ(text("quant = 'q8_0'"),
-            "compile profile: quant: weights run as they are stored; quantise the file instead");
   EXPECT_EQ(text("backend.cpu.tile = 4"), "compile profile: backend.cpu.tile: no backend has settings");
 }
 

@@ -215,7 +215,7 @@ bool can_pack(DType source, DType panel, std::int64_t k) {
   if (k < 0 || !has_panels(source) || !has_panels(panel)) return false;
   if (k % info(source).block_elements != 0 || k % info(panel).block_elements != 0) return false;
   if (source == panel) return true;
-  if (small_float(source)) return small_float(panel) || panel == DType::q8_0;
+  if (small_float(source)) return small_float(panel) || encoder(panel) != nullptr;
   return panel == DType::bf16;
 }
 

@@ -34,6 +34,16 @@ Format choose(Activations activations, DType weight, std::int64_t k, const Backe
   return {DType::f32, weight};
 }
 
+// What float weights are quantised to (CompileOptions::quant); others stay.
+DType stored_as(DType weight, std::int64_t k, const CompileOptions& options) {
+  if (!options.quant || is_quantized(weight)) return weight;
+  const DType to = options.quant->weights;
+  if (k % info(to).block_elements != 0) return weight;
+  if (options.precision.activations == Activations::bf16)
+    fail(ErrorCode::unsupported, "quantised weights with bf16 activations: products in bf16 read bf16 weights");
+  return to;
+}
+
 DType kv_dtype(const PassContext& context, std::int64_t head_dim) {
   const Precision& p = context.options.precision;
   const DType wanted = p.kv                                ? *p.kv
@@ -83,7 +93,7 @@ bool precision(Graph& graph, const PassContext& context) {
     const auto k = w.dim(1).constant();
     if (!k) return {};
     const Format format =
-        choose(context.options.precision.activations, w.dtype, *k, context.backend);
+        choose(context.options.precision.activations, stored_as(w.dtype, *k, context.options), *k, context.backend);
     if (format.x == DType::f32 && format.panel == w.dtype) return {};
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
     operands[0] = convert.activation(s.b, operands[0], format.x);
