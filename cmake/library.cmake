@@ -49,7 +49,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Headers and the templates behind them are most of a small source's compile time, so they are read once for the library and
-# once for the program, and the sources of a folder compile in groups (a unity build): about a third of the time of single sources.
+# once for the program, and the sources of a folder compile in groups (a unity build):
+# about half of the time of single sources.
 # Names in anonymous namespaces are unique in these folders, but for the sources of RLX_ALONE, whose names would meet a
 # neighbour's. The presets debug, tsan and fuzz compile every source by itself and so find missing includes.
 target_precompile_headers(rlx PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>

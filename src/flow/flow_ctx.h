@@ -26,8 +26,8 @@ class FlowCtx {
   /// The builder; nodes carry the stage that emits them ("layers.3.self_attention").
   Builder& hir() { return builder_; }
   const Shape& node_shape(Value v) const { return graph_.shape(v); }
-  /// The value itself, when it has this shape; Error(shape) that names the stage and both shapes. For custom stages that
-  /// take over a value from another.
+  /// The value itself, when it has this shape; Error(shape) that names the stage and both shapes. For
+  /// custom stages that take over a value from another.
   Value wrap(Value v, const Shape& shape) const;
   const WeightSource& weights() const { return *weights_; }
 

@@ -85,6 +85,7 @@ void weight(InferContext& c, Operand o) {
   if (!stored)
     c.fail("{}: expected a dtype that weights are stored in, found {}", o.called(c),
            c.in(o.index).text());
+  if (is_quantized(d)) multiple(c, o, info(d).block_elements, fmt::format("blocks of {}", rlx::name(d)));
 }
 
 void vector(InferContext& c, Operand o, DType dtype, Dim n, std::string_view of) {

@@ -19,9 +19,10 @@ struct QuantizeRows {
   static std::vector<Sample> samples();
 };
 
-/// A weight [n, k] in another layout and, for float weights, another dtype (f32, f16, bf16, or a block format that
-/// tensor/quant/codec.h can encode). Quantised weights keep theirs or become bf16. Depends on weights alone: the weight store does it
-/// once, when the entry is first bound. No kernel runs it in a step.
+/// A weight [n, k] in another layout and, for float weights, another dtype (f32, f16, bf16, or a
+/// block format that tensor/quant/codec.h can encode). Quantised weights keep theirs or become bf16.
+/// Depends on weights alone: the weight store does it once, when the entry is first bound. No kernel
+/// runs it in a step.
 struct Pack {
   DType dtype = DType::f32;  ///< of the panels
   Layout layout = Layout::p16;

@@ -57,8 +57,9 @@ class CompiledGraph {
   /// States for `slots` sequences of at most `context` tokens. Error(memory).
   std::shared_ptr<KvCache> make_states(std::int64_t slots, std::int64_t context) const;
 
-  /// For a loop of steps over executables that share memory and workers (runtime/decoder.h): an executor of this program
-  /// with its weights and these states. A later set_param does not reach it. Error(invalid_argument): a param is not set.
+  /// For a loop of steps over executables that share memory and workers (runtime/decoder.h): an
+  /// executor of this program with its weights and these states. A later set_param does not reach it.
+  /// Error(invalid_argument): a param is not set.
   std::unique_ptr<Executor> make_executor(KvCache& states) const;
 
   /// Counters of all runs so far.

@@ -38,7 +38,10 @@ Digest weights_digest(const BuiltModel& model) {
 }  // namespace
 
 Digest model_id(const BuiltModel& model) {
-  return KeyWriter("model").digest("graph", graph_digest(model.graph)).digest("weights", weights_digest(model)).finish();
+  return KeyWriter("model")
+      .digest("graph", graph_digest(model.graph))
+      .digest("weights", weights_digest(model))
+      .finish();
 }
 
 HirSource::Made HirSource::from(BuiltModel model) {

@@ -83,7 +83,8 @@ TEST(Pack, WidensQuantisedWeightsToBf16) {
 TEST(Pack, RefusesWhatWouldChangeTheWeights) {
   EXPECT_FALSE(can_pack(DType::q4_0, DType::q8_0, 64));
   EXPECT_FALSE(can_pack(DType::q4_0, DType::f32, 64));
-  EXPECT_FALSE(can_pack(DType::f32, DType::q4_0, 64));
+  EXPECT_FALSE(can_pack(DType::f32, DType::q3_K, 256)) << "no encoder";
+  EXPECT_TRUE(can_pack(DType::f32, DType::q4_0, 64));
   EXPECT_FALSE(can_pack(DType::i32, DType::i32, 64));
   EXPECT_FALSE(can_pack(DType::q4_0, DType::q4_0, 48)) << "a part of a block";
   EXPECT_FALSE(can_pack(DType::f32, DType::q8_0, 33));

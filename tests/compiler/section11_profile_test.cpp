@@ -263,7 +263,8 @@ TEST(section11_profile, ApplyKeepsWhatTheProfileLeavesOpen) {
                options);
   EXPECT_EQ(made.disabled_passes, (std::vector<std::string>{"cse", "fuse_linear_bias"}));
   EXPECT_EQ(made.precision, (Precision{Activations::int8, DType::f16}));
-  EXPECT_EQ(apply(parsed("precision.kv = 'q8'"), options).precision.kv, DType::q8_0);
+  EXPECT_EQ(apply(parsed("precision.kv = 'q8'"), options).precision.kv, DType::f16) << "the caller fixed it";
+  EXPECT_EQ(apply(parsed("precision.kv = 'q8'"), {}).precision.kv, DType::q8_0);
 
   options.fusion = false;
   EXPECT_FALSE(apply(CompileProfile{}, options).fusion);

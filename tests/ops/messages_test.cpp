@@ -81,8 +81,8 @@ TEST(Messages, IndicesAndPacks) {
             "select_rows: x: expected f32 or xq8, found f16[5, 64]");
   EXPECT_EQ(shape_error(Pack{.dtype = DType::f32}, {"q4_0[5, 64]"}),
             "pack: dtype: q4_0[5, 64] can become q4_0 or bf16, not f32");
-  EXPECT_EQ(shape_error(Pack{.dtype = DType::q4_0}, {"f16[5, 64]"}),
-            "pack: dtype: f16[5, 64] can become f32, f16, bf16 or q8_0, not q4_0");
+  EXPECT_EQ(shape_error(Pack{.dtype = DType::q3_K}, {"f16[5, 64]"}),
+            "pack: dtype: f16[5, 64] can become f32, f16, bf16 or a block format that has an encoder, not q3_K");
   EXPECT_EQ(shape_error(QuantizeRows{}, {"f32[5, 48]"}),
             "quantize_rows: x [5, 48]: int8 groups need a multiple of 32 columns, found 48");
 }
