@@ -52,7 +52,7 @@ endif()
 # once for the program, and the sources of a folder compile in groups (a unity build):
 # about half of the time of single sources.
 # Names in anonymous namespaces are unique in these folders, but for the sources of RLX_ALONE, whose names would meet a
-# neighbour's. The presets debug, tsan and fuzz compile every source by itself and so find missing includes.
+# neighbour's. The presets debug and tsan compile every source by itself and so find missing includes.
 target_precompile_headers(rlx PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
                           <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp>)
 set(RLX_GROUPED base cli cli/commands compiler compiler/passes flow flow/blocks formats ir models ops runtime tensor

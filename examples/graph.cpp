@@ -1,12 +1,8 @@
-// Builds a symbolic graph in C++, prints it before and after the compiler's passes, and places it
-// for two sizes: no weight is needed for any of this.
+// Builds a symbolic graph in C++, prints it before and after the compiler's passes, places it for two
+// sizes, and runs it.
 #include <rlx/rlx.h>
 
 #include <cstdio>
-
-#include "ops/elementwise.h"
-#include "ops/matmul.h"
-#include "ops/norm.h"
 
 int main() {
   rlx::Graph graph("example");
@@ -26,5 +22,19 @@ int main() {
     std::printf("rows=%lld: %lld bytes of buffers\n", static_cast<long long>(rows),
                 static_cast<long long>(plan.arena_bytes));
   }
+
+  // No weight was needed so far. A handle takes them in the form that the graph names: here blocks of q4_0, all zeros, so
+  // that y = x.
+  rlx::Session session(rlx::Device::cpu());
+  const auto handle = session.compile(graph, {}, {{rlx::sym::rows, 512}});
+  rlx::Tensor ones = rlx::Tensor::zeros({64});
+  for (float& v : ones.mutable_as<float>()) v = 1.0f;
+  handle->set_param("norm", ones);
+  handle->set_param("w", rlx::Tensor::zeros({64, 64}, rlx::DType::q4_0));
+  rlx::Tensor rows = rlx::Tensor::zeros({3, 64});
+  for (float& v : rows.mutable_as<float>()) v = 0.25f;
+  const auto out = handle->run({{"x", rows}});
+  std::printf("y: %s, y[0] = %g\n", out[0].tensor.text().c_str(),
+              static_cast<double>(out[0].tensor.as<float>()[0]));
   return 0;
 }
