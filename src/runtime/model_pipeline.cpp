@@ -278,17 +278,41 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Diges
   return compile_entry(key, from, binding);
 }
 
-// With the lock held. The newest stays, and so does what still compiles.
+// With the lock held.
+ModelCompilePipeline::Entry& ModelCompilePipeline::ready_entry(const Digest& key) {
+  const auto at = entries_.find(key);
+  if (at == entries_.end() || at->second->graph == nullptr)
+    fail(ErrorCode::invalid_argument, "no executable has the key {}", key.hex());
+  return *at->second;
+}
+
+void ModelCompilePipeline::pin(const Digest& key) {
+  const std::lock_guard lock(mutex_);
+  ++ready_entry(key).pins;
+}
+
+void ModelCompilePipeline::unpin(const Digest& key) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = ready_entry(key);
+  if (entry.pins == 0) fail(ErrorCode::invalid_argument, "the executable {} is not pinned", key.hex());
+  --entry.pins;
+  evict();
+}
+
+// With the lock held. The newest stays, and so does what is pinned or still compiles.
 void ModelCompilePipeline::evict() {
   for (;;) {
-    std::int64_t ready = 0;
+    std::int64_t ready = 0, newest = 0;
     auto oldest = entries_.end();
     for (auto at = entries_.begin(); at != entries_.end(); ++at) {
       if (at->second->graph == nullptr) continue;
       ++ready;
+      newest = std::max(newest, at->second->used);
+      if (at->second->pins > 0) continue;
       if (oldest == entries_.end() || at->second->used < oldest->second->used) oldest = at;
     }
-    if (ready <= 1 || (ready <= most_entries_ && statistics_.bytes <= most_bytes_)) return;
+    if (ready <= most_entries_ && statistics_.bytes <= most_bytes_) return;
+    if (oldest == entries_.end() || oldest->second->used == newest) return;
     statistics_.bytes -= oldest->second->bytes;
     ++statistics_.evictions;
     entries_.erase(oldest);

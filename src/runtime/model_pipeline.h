@@ -107,6 +107,11 @@ class ModelCompilePipeline {
   /// comes with its first use.
   void prepare(const ModelComponent& component, const HirSource& source, const CompileOptions& options);
 
+  /// A pinned executable is not evicted, whatever the capacity; as many unpins as pins free it. Error(invalid_argument):
+  /// no executable has this key, or it is not pinned.
+  void pin(const Digest& key);
+  void unpin(const Digest& key);
+
   bool contains(const Digest& key) const;
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
@@ -126,6 +131,7 @@ class ModelCompilePipeline {
     std::shared_ptr<CompiledGraph> graph;  ///< nullptr while it compiles
     std::exception_ptr failure;
     std::int64_t bytes = 0, used = 0;
+    int pins = 0;
   };
 
   ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes);
@@ -139,6 +145,7 @@ class ModelCompilePipeline {
   static TemplateIdentity identity(const Template& t, const CompileOptions& options);
   std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
   std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
+  Entry& ready_entry(const Digest& key);
   void evict();
 
   const Backend& backend_;

@@ -225,6 +225,27 @@ TEST(section7_manifest, ParamsGroupByPrefixAtAnyDepth) {
   EXPECT_EQ(two[1].prefix, "head");
 }
 
+TEST(section8_pipeline, PinnedExecutablesStayWhateverTheCapacity) {
+  const auto pipeline = ModelCompilePipeline::with_capacity(Device::cpu(), 2);
+  const HirSource source([] { return rows_model(); });
+  const auto key = [](std::uint64_t n) { return KeyWriter("test").integer("n", static_cast<std::int64_t>(n)).finish(); };
+  const auto get = [&](std::uint64_t n) {
+    return pipeline->get_or_compile(key(n), {{sym::rows, static_cast<std::int64_t>(n)}}, source, {});
+  };
+  get(1);
+  pipeline->pin(key(1));
+  for (std::uint64_t n = 2; n <= 5; ++n) get(n);
+  EXPECT_TRUE(pipeline->contains(key(1)));
+  EXPECT_TRUE(pipeline->contains(key(5)));
+  EXPECT_EQ(pipeline->size(), 2);
+  EXPECT_EQ(pipeline->statistics().evictions, 3);
+  pipeline->unpin(key(1));
+  get(6);
+  EXPECT_FALSE(pipeline->contains(key(1)));
+  EXPECT_EQ(message_of([&] { pipeline->pin(key(1)); }), "no executable has the key " + key(1).hex());
+  EXPECT_EQ(message_of([&] { pipeline->unpin(key(6)); }), "the executable " + key(6).hex() + " is not pinned");
+}
+
 TEST(section8_pipeline, ErrorsSayWhatIsMissing) {
   ModelCompilePipeline pipeline(Device::cpu());
   EXPECT_EQ(message_of([&] { pipeline.specialize_template({}, {}); }),
