@@ -24,6 +24,7 @@
 #include "formats/safetensors.h"          // IWYU pragma: export
 #include "ir/buckets.h"                   // IWYU pragma: export
 #include "ir/graph.h"                     // IWYU pragma: export
+#include "ir/op_impl.h"                   // IWYU pragma: export
 #include "ir/parse.h"                     // IWYU pragma: export
 #include "ir/print.h"                     // IWYU pragma: export
 #include "ir/profile.h"                   // IWYU pragma: export

@@ -33,12 +33,29 @@ std::string unknown_pass(std::string_view name) {
   return fmt::format("unknown pass \"{}\"{}", name, did_you_mean(name, names));
 }
 
+// The graph, then its sub-graphs: a pass sees one at a time. What a sub-graph takes and gives stays.
+static bool run_with_subgraphs(Graph& graph, const Pass& pass, const PassContext& context) {
+  bool changed = pass.run(graph, context);
+  if (graph.nesting() == 0) return changed;
+  std::vector<bool> done(graph.subgraph_count(), false);
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+    for (GraphRef ref : subgraphs_of(graph.nodes()[i])) {
+      if (done[static_cast<std::size_t>(ref.index)]) continue;
+      done[static_cast<std::size_t>(ref.index)] = true;
+      Graph sub = graph.subgraph(ref);
+      if (!run_with_subgraphs(sub, pass, context)) continue;
+      graph.replace_subgraph(ref, std::move(sub));
+      changed = true;
+    }
+  return changed;
+}
+
 PassRun run_pass(Graph& graph, const Pass& pass, const PassContext& context) {
   PassRun run{std::string(pass.name), false, 0, static_cast<std::int64_t>(graph.nodes().size()), 0};
   std::vector<std::pair<std::string, Shape>> before;
   for (const Output& o : graph.outputs()) before.emplace_back(o.name, graph.shape(o.value));
   const auto start = std::chrono::steady_clock::now();
-  run.changed = pass.run(graph, context);
+  run.changed = run_with_subgraphs(graph, pass, context);
   run.us =
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   run.nodes_after = static_cast<std::int64_t>(graph.nodes().size());

@@ -5,7 +5,9 @@
 #include "compiler/lower.h"
 #include "compiler/passes/common_form.h"
 #include "compiler/passes/cse.h"
+#include "compiler/passes/dce.h"
 #include "compiler/passes/expand_blocks.h"
+#include "compiler/passes/fold_constants.h"
 #include "compiler/passes/fuse_gated_linear.h"
 #include "compiler/passes/fuse_linear_bias.h"
 #include "compiler/passes/fuse_linear_residual.h"
@@ -23,6 +25,10 @@ constexpr bool kRequired = true, kFusion = false;
 constexpr Pass kPasses[] = {
     // Models are written in blocks; everything below works on primitive ops.
     {"expand_blocks", expand_blocks, kRequired},
+    // Bodies compute on constants, too. A folded node is one that no fusion has to know.
+    {"fold_constants", fold_constants, kFusion},
+    // Readers that nothing needs would keep a fusion from seeing that a value has one reader.
+    {"dce", dce, kFusion},
     // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops
     // either. Fused forms would hide them.
     {"select_rows_up", select_rows_up, kFusion},

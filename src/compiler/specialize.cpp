@@ -90,7 +90,9 @@ class BarrierPlacer {
   void run() {
     for (std::size_t c = 0; c < program_.calls.size(); ++c) {
       const std::vector<Range> mine = ranges(program_.calls[c]);
-      if (c > 0) plan_.calls[c - 1].barrier_after = uses_shared(c - 1) || conflicts(mine);
+      // A jump is analysed in the order of the list only: it begins and ends with nothing open.
+      const bool jumps = program_.calls[c].flow.jumps() || (c > 0 && program_.calls[c - 1].flow.jumps());
+      if (c > 0) plan_.calls[c - 1].barrier_after = jumps || uses_shared(c - 1) || conflicts(mine);
       clear_shared(c);
       if (c > 0 && plan_.calls[c - 1].barrier_after) open_.clear();
       open_.insert(open_.end(), mine.begin(), mine.end());

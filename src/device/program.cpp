@@ -3,6 +3,13 @@
 #include <fmt/format.h>
 
 namespace rlx {
+
+std::string_view name(Flow f) {
+  constexpr std::string_view names[] = {"",             "jump",        "jump_if_not", "count_start", "count_next",
+                                        "jump_if_done", "check_count", "copy",        "read",        "write"};
+  return names[static_cast<std::size_t>(f)];
+}
+
 namespace {
 
 std::string operand_text(const Program& p, std::int32_t i) {
@@ -17,6 +24,8 @@ std::string operand_text(const Program& p, std::int32_t i) {
       return "state:" + p.states[k].name;
     case Place::arena:
       return fmt::format("%{}", i);
+    case Place::constant:
+      return fmt::format("constant:{}", k);
   }
   return {};
 }
@@ -29,11 +38,15 @@ std::string call_text(const Program& p, const Call& c, const Plan* plan) {
       text += fmt::format("@{}+{}", plan->offsets[static_cast<std::size_t>(o)],
                           plan->bytes[static_cast<std::size_t>(o)]);
   }
-  text +=
-      fmt::format(" = {}<{}>(", c.def->name, c.kernel != nullptr ? c.kernel->name : "reference");
+  const std::string_view form = c.flow.kind != Flow::none ? name(c.flow.kind)
+                                : c.kernel != nullptr      ? c.kernel->name
+                                                           : "reference";
+  text += fmt::format("{}{}<{}>(", text.empty() ? "" : " = ", c.def->name, form);
   for (std::size_t i = 0; i < c.in.size(); ++i)
     text += (i > 0 ? ", " : "") + operand_text(p, c.in[i]);
-  text += ")" + c.def->print(c.attrs) + " :";
+  text += ")" + c.def->print(c.attrs);
+  if (c.flow.target >= 0) text += fmt::format(" target={}", c.flow.target);
+  text += " :";
   for (std::size_t i = 0; i < c.out.size(); ++i)
     text += (i > 0 ? ", " : " ") + p.operands[static_cast<std::size_t>(c.out[i])].shape.text();
   return text + fmt::format(" phase={}", name(c.phase)) +
@@ -50,6 +63,8 @@ std::string body(const Program& p, const Plan* plan) {
                         name(w.layout));
   for (const StateEntry& s : p.states)
     text += fmt::format("  state \"{}\" : {}\n", s.name, s.shape.text());
+  for (std::size_t i = 0; i < p.constants.size(); ++i)
+    text += fmt::format("  constant {} : {}\n", i, p.constants[i].shape.text());
   for (std::size_t i = 0; i < p.calls.size(); ++i) {
     text += "  " + call_text(p, p.calls[i], plan) + "\n";
     if (plan != nullptr && plan->calls[i].barrier_after) text += "  barrier\n";

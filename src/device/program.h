@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,17 +19,42 @@ enum class Phase : std::uint8_t { prologue, steady, epilogue };
 constexpr int order(Phase p) { return static_cast<int>(p); }
 std::string_view name(Phase p);
 
-/// Where the bytes of an operand lie. arena: planned memory of the executable.
-enum class Place : std::uint8_t { input, weight, state, arena };
+/// Where the bytes of an operand lie. constant: in the program. arena: planned memory of the executable.
+enum class Place : std::uint8_t { input, weight, state, arena, constant };
 
 struct Operand {
   Shape shape;  ///< symbolic
   Place place = Place::arena;
-  std::int32_t index = 0;  ///< number of the input, weight or state; arena: the operand whose
+  std::int32_t index = 0;  ///< number of the input, weight, state or constant; arena: the operand whose
                            ///< buffer this is (itself, or its alias root)
   std::int32_t first =
       0;  ///< arena roots: first and last call that touch the buffer, aliases included
   std::int32_t last = 0;
+};
+
+/// What a call of control flow does. Branches and loops are flat, too: the executor itself follows jumps, counts
+/// iterations and copies values; a barrier stands on both sides of every jump (`jumps`).
+enum class Flow : std::uint8_t {
+  none,          ///< no control flow: a kernel or a reference
+  jump,          ///< goes on at the call `target`
+  jump_if_not,   ///< the same when in[0] is false
+  count_start,   ///< out[0] = 0; counters are i32[]
+  count_next,    ///< out[0] += 1
+  jump_if_done,  ///< goes on at `target` when the counter in[0] has reached `count`
+  check_count,   ///< the step fails when the counter in[0] has reached `count`: a loop without an end
+  copy,          ///< out[0] = in[0]
+  read,          ///< out[0] = element in[1] of the first axis of in[0]
+  write,         ///< element in[1] of the first axis of out[0] = in[0]
+};
+std::string_view name(Flow f);
+struct FlowStep {
+  Flow kind = Flow::none;
+  std::int32_t target = -1;
+  Dim count;             ///< of jump_if_done and check_count; of read and write: elements of the axis
+  bool reverse = false;  ///< read and write count from the last element
+  bool jumps() const {
+    return kind == Flow::jump || kind == Flow::jump_if_not || kind == Flow::jump_if_done || kind == Flow::check_count;
+  }
 };
 
 struct Call {
@@ -38,6 +64,7 @@ struct Call {
   std::vector<std::int32_t> in, out;  ///< operands
   Phase phase = Phase::steady;
   std::string origin;
+  FlowStep flow;  ///< of an op with sub-graphs: one step of it
 };
 
 /// An entry of the weight store that the program reads.
@@ -47,6 +74,12 @@ struct WeightEntry {
   Layout layout = Layout::plain;
   Shape shape;              ///< of the param, as stored but for `transposed`
   bool transposed = false;  ///< the param's two axes are exchanged before anything else
+};
+/// A constant as calls read it: shared by all executables of the program.
+struct ConstantEntry {
+  Shape shape;  ///< with the dtype and layout of the bytes
+  std::shared_ptr<const std::byte[]> data;  ///< 64-byte aligned
+  std::int64_t bytes = 0;
 };
 struct StateEntry {
   std::string name;
@@ -64,6 +97,7 @@ struct Program {
   std::vector<BoundaryEntry> inputs, outputs;
   std::vector<WeightEntry> weights;
   std::vector<StateEntry> states;
+  std::vector<ConstantEntry> constants;
   std::vector<DimCheck> checks;
   std::string text() const;
 };

@@ -1,4 +1,4 @@
-// infer_bindings: symbol sizes from the concrete shapes of inputs.
+// Symbols of a graph: collecting them, binding them, finding them from the concrete shapes of inputs.
 #include <algorithm>
 
 #include "ir/graph.h"
@@ -52,7 +52,64 @@ std::vector<Equation> equations(const Graph& graph, std::span<const NamedDims> i
   return all;
 }
 
+void collect_into(const Graph& graph, std::vector<Symbol>& symbols) {
+  for (const Node& n : graph.nodes()) {
+    for (const Shape& s : n.results)
+      for (Dim d : s.dims()) d.collect(symbols);
+    n.def->collect_dims(n.attrs, symbols);
+    for (GraphRef ref : subgraphs_of(n)) collect_into(graph.subgraph(ref), symbols);
+  }
+}
+
 }  // namespace
+
+std::vector<Symbol> collect_symbols(const Graph& graph) {
+  std::vector<Symbol> symbols;
+  collect_into(graph, symbols);
+  std::sort(symbols.begin(), symbols.end());
+  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  return symbols;
+}
+
+Graph bind(const Graph& graph, const DimBinding& binding) {
+  for (const DimCheck& check : graph.checks()) {
+    const Dim l = check.left.bind(binding), r = check.right.bind(binding);
+    if (l.is_constant() && r.is_constant() && !(l == r))
+      fail(ErrorCode::shape, "{}: {} = {} but {} = {} under {}", check.message, check.left.text(),
+           l.text(), check.right.text(), r.text(), binding.text());
+  }
+  Graph bound = graph.sibling();
+  bound.checks_.clear();
+  for (auto& sub : bound.subgraphs_) sub = std::make_shared<const Graph>(bind(*sub, binding));
+  for (const Node& n : graph.nodes()) {
+    if (n.is<Constant>()) {
+      bound.copy(graph, n, {});
+    } else if (n.def->has(Trait::source)) {
+      bound.add_source(*n.def, n.name, n.results[0].bind(binding), n.origin);
+    } else {
+      AttrBlob attrs = n.attrs;
+      n.def->bind_dims(attrs, binding);
+      bound.add(*n.def, attrs, n.inputs, n.origin);
+    }
+  }
+  bound.set_outputs({graph.outputs().begin(), graph.outputs().end()});
+  return bound;
+}
+
+void require_bound(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& n = graph.nodes()[i];
+    std::vector<Symbol> symbols;
+    for (const Shape& s : n.results)
+      for (Dim d : s.dims()) d.collect(symbols);
+    n.def->collect_dims(n.attrs, symbols);
+    if (!symbols.empty())
+      fail(ErrorCode::shape, "{}: the symbol \"{}\" is not bound; first needed by {} {}",
+           graph.name, symbols[0].name(), n.def->name,
+           n.name.empty() ? fmt::format("%{}", i) : fmt::format("\"{}\"", n.name));
+    for (GraphRef ref : subgraphs_of(n)) require_bound(graph.subgraph(ref));
+  }
+}
 
 DimBinding infer_bindings(const Graph& graph, std::span<const NamedDims> inputs) {
   const std::vector<Equation> all = equations(graph, inputs);

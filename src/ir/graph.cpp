@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "ir/source.h"
 
 namespace rlx {
@@ -16,8 +17,9 @@ std::string where(const OpDef& def, const std::string& origin) {
 Value Graph::add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs,
                  std::string origin) {
   RLX_CHECK(!def.has(Trait::source), std::string(def.name));
-  std::array<Shape, 24> shapes;
-  RLX_CHECK(inputs.size() <= shapes.size(), std::string(def.name));
+  std::array<Shape, kMaxOperands> shapes;
+  if (inputs.size() > shapes.size())
+    fail(ErrorCode::limit, "{}: {} operands: expected at most {}", where(def, origin), inputs.size(), shapes.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Value v = inputs[i];
     RLX_CHECK(v.node >= 0 && static_cast<std::size_t>(v.node) < nodes_.size() && v.index >= 0 &&
@@ -31,37 +33,43 @@ Value Graph::add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inp
     fail(ErrorCode::shape, "{}: expected {}{} operands, found {}", where(def, origin), least,
          def.optional_operands > 0 ? fmt::format(" to {}", def.operands.size()) : "",
          inputs.size());
-  InferContext c(def, {shapes.data(), inputs.size()});
+  InferContext c(def, {shapes.data(), inputs.size()}, this);
   try {
     def.infer(attrs, c);
   } catch (const Error& e) {
     if (origin.empty()) throw;
     throw Error(e.code(), fmt::format("{}: {}", origin, e.what()));
   }
-  for (DimCheck& check : c.checks())
-    if (std::none_of(checks_.begin(), checks_.end(), [&](const DimCheck& old) {
-          return old.left == check.left && old.right == check.right;
-        }))
-      checks_.push_back(std::move(check));
-  nodes_.push_back(
-      Node{&def, attrs, std::move(inputs), std::move(c.results()), {}, std::move(origin)});
-  return {static_cast<std::int32_t>(nodes_.size()) - 1, 0};
+  for (DimCheck& check : c.checks()) add_check(std::move(check));
+  return append(Node{&def, attrs, std::move(inputs), std::move(c.results()), {}, std::move(origin)});
+}
+
+void Graph::add_check(DimCheck check) {
+  if (std::none_of(checks_.begin(), checks_.end(), [&](const DimCheck& old) {
+        return old.left == check.left && old.right == check.right;
+      }))
+    checks_.push_back(std::move(check));
+}
+
+Value Graph::append(Node node) {
+  const auto place = static_cast<std::int32_t>(nodes_.size());
+  if (node.def->has(Trait::source) && !node.is<Constant>()) sources_.emplace_back(hash64(node.name), place);
+  nodes_.push_back(std::move(node));
+  return {place, 0};
 }
 
 Value Graph::add_source(const OpDef& def, std::string source_name, const Shape& shape,
                         std::string origin) {
-  RLX_CHECK(def.has(Trait::source), std::string(def.name));
+  RLX_CHECK(def.has(Trait::source) && def.id != op_id(Constant::name), std::string(def.name));
   if (find_source(source_name))
     fail(ErrorCode::invalid_argument, "{}: a second {} named \"{}\"", name, def.name, source_name);
-  nodes_.push_back(
-      Node{&def, def.defaults(), {}, {shape}, std::move(source_name), std::move(origin)});
-  return {static_cast<std::int32_t>(nodes_.size()) - 1, 0};
+  return append(Node{&def, def.defaults(), {}, {shape}, std::move(source_name), std::move(origin)});
 }
 
 Value Graph::find_source(std::string_view source_name) const {
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].def->has(Trait::source) && nodes_[i].name == source_name)
-      return {static_cast<std::int32_t>(i), 0};
+  const std::uint64_t hash = hash64(source_name);
+  for (const auto& [h, place] : sources_)
+    if (h == hash && node(place).name == source_name) return {place, 0};
   return {};
 }
 
@@ -87,6 +95,13 @@ Value Builder::state(std::string name, const Shape& shape) {
   return graph_->add_source(op_def<State>(), std::move(name), shape, origin_);
 }
 
+Value Builder::constant(const Tensor& value) {
+  const ConstantRef ref = graph_->intern(make_constant(value));
+  for (std::size_t i = 0; i < graph_->nodes().size(); ++i)
+    if (const auto c = graph_->nodes()[i].as<Constant>(); c && c->data == ref) return {static_cast<std::int32_t>(i), 0};
+  return graph_->add_constant(ref, origin_);
+}
+
 Value Builder::result(Value v, int index) const {
   RLX_CHECK(index >= 0 && static_cast<std::size_t>(index) < graph_->node(v).results.size());
   return {v.node, index};
@@ -95,53 +110,6 @@ Value Builder::result(Value v, int index) const {
 Value Body::in(int i) const {
   RLX_CHECK(i >= 0 && i < arity());
   return inputs_[static_cast<std::size_t>(i)];
-}
-
-std::vector<Symbol> collect_symbols(const Graph& graph) {
-  std::vector<Symbol> symbols;
-  for (const Node& n : graph.nodes()) {
-    for (const Shape& s : n.results)
-      for (Dim d : s.dims()) d.collect(symbols);
-    n.def->collect_dims(n.attrs, symbols);
-  }
-  std::sort(symbols.begin(), symbols.end());
-  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
-  return symbols;
-}
-
-Graph bind(const Graph& graph, const DimBinding& binding) {
-  for (const DimCheck& check : graph.checks()) {
-    const Dim l = check.left.bind(binding), r = check.right.bind(binding);
-    if (l.is_constant() && r.is_constant() && !(l == r))
-      fail(ErrorCode::shape, "{}: {} = {} but {} = {} under {}", check.message, check.left.text(),
-           l.text(), check.right.text(), r.text(), binding.text());
-  }
-  Graph bound(graph.name, graph.stage);
-  for (const Node& n : graph.nodes()) {
-    if (n.def->has(Trait::source)) {
-      bound.add_source(*n.def, n.name, n.results[0].bind(binding), n.origin);
-      continue;
-    }
-    AttrBlob attrs = n.attrs;
-    n.def->bind_dims(attrs, binding);
-    bound.add(*n.def, attrs, n.inputs, n.origin);
-  }
-  bound.set_outputs({graph.outputs().begin(), graph.outputs().end()});
-  return bound;
-}
-
-void require_bound(const Graph& graph) {
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& n = graph.nodes()[i];
-    std::vector<Symbol> symbols;
-    for (const Shape& s : n.results)
-      for (Dim d : s.dims()) d.collect(symbols);
-    n.def->collect_dims(n.attrs, symbols);
-    if (!symbols.empty())
-      fail(ErrorCode::shape, "{}: the symbol \"{}\" is not bound; first needed by {} {}",
-           graph.name, symbols[0].name(), n.def->name,
-           n.name.empty() ? fmt::format("%{}", i) : fmt::format("\"{}\"", n.name));
-  }
 }
 
 }  // namespace rlx

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ir/constant.h"
 #include "ir/infer.h"
 #include "ir/op.h"
 
@@ -52,6 +54,11 @@ struct Output {
   friend bool operator==(const Output&, const Output&) = default;
 };
 
+/// Operands of a node, at most.
+inline constexpr std::size_t kMaxOperands = 64;
+/// Sub-graphs in sub-graphs, at most.
+inline constexpr int kMaxGraphNesting = 8;
+
 enum class Stage : std::uint8_t { hir, mir };
 constexpr std::string_view name(Stage s) { return s == Stage::hir ? "hir" : "mir"; }
 
@@ -71,7 +78,7 @@ class Graph {
   std::span<const DimCheck> checks() const { return checks_; }
 
   /// Appends a node whose operands stand before it; infers its results. Errors (shape) name the op,
-  /// operand and origin.
+  /// operand and origin; limit: more than kMaxOperands.
   Value add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs,
             std::string origin = {});
   /// Appends a source (input, param, state) of a given shape. Error(invalid_argument): a second
@@ -80,16 +87,53 @@ class Graph {
                    std::string origin = {});
   void set_outputs(std::vector<Output> outputs) { outputs_ = std::move(outputs); }
 
-  /// The source of a name; an empty Value when there is none.
+  // Side tables. An index stays valid in graphs that are made from this one: sibling(), copies, bind().
+  /// The place of a constant; equal contents are stored once.
+  ConstantRef intern(std::shared_ptr<const ConstantData> data);
+  /// Appends a node for a constant of the table.
+  Value add_constant(ConstantRef ref, std::string origin = {});
+  const ConstantData& constant(ConstantRef ref) const;
+  /// The data of a `constant` node; nullptr for another node.
+  const ConstantData* constant_of(Value v) const;
+  /// A sub-graph for an attribute of a node. Errors: shape (a source that is no input or constant); limit (more than
+  /// kMaxGraphNesting levels).
+  GraphRef add_subgraph(Graph graph);
+  const Graph& subgraph(GraphRef ref) const;
+  std::size_t subgraph_count() const { return subgraphs_.size(); }
+  /// Another form of a sub-graph, with the same inputs and outputs.
+  void replace_subgraph(GraphRef ref, Graph graph);
+  int nesting() const { return nesting_; }  ///< levels of sub-graphs below this graph
+
+  /// No nodes, but the name, the stage, the tables and the checks of this graph.
+  Graph sibling() const;
+  /// Appends a node of `from`, of which this is a sibling, on other operands. Infers only when their
+  /// shapes differ from the old ones.
+  Value copy(const Graph& from, const Node& node, std::vector<Value> inputs);
+  /// Appends a node of any graph: what it has in side tables goes along. A source keeps its name.
+  Value import_node(const Graph& from, const Node& node, std::vector<Value> inputs);
+
+  /// The input, param or state of a name; an empty Value when there is none.
   Value find_source(std::string_view source_name) const;
   /// How many operands and outputs read each result 0..n of each node: uses()[node][index].
   std::vector<std::vector<std::int32_t>> uses() const;
 
  private:
+  friend bool drop_dead(Graph&);  // rewrite.h
+  friend Graph bind(const Graph&, const DimBinding&);
+  void add_check(DimCheck check);
+  Value append(Node node);
+
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;
   std::vector<DimCheck> checks_;
+  std::vector<std::pair<std::uint64_t, std::int32_t>> sources_;  // hash of the name, node
+  std::vector<std::shared_ptr<const ConstantData>> constants_;
+  std::vector<std::shared_ptr<const Graph>> subgraphs_;
+  int nesting_ = 0;
 };
+
+/// The sub-graphs of a node, in the order of its attributes.
+std::vector<GraphRef> subgraphs_of(const Node& node);
 
 /// Emits ops into a graph: `Value y = b(RmsNorm{.eps = 1e-5f}, x, weight);`. Shape errors are
 /// thrown at that line.
@@ -109,6 +153,8 @@ class Builder {
   Value input(std::string name, const Shape& shape);
   Value param(std::string name, const Shape& shape);
   Value state(std::string name, const Shape& shape);
+  /// A constant, copied; equal constants of a graph are one node. Error(invalid_argument): an empty Tensor.
+  Value constant(const Tensor& value);
 
   /// Another result of the node that made `v`.
   Value result(Value v, int index) const;
@@ -142,12 +188,12 @@ class Body {
   std::vector<Value> results_;
 };
 
-/// Symbols of all shapes and attributes, each once, sorted by name.
+/// Symbols of all shapes and attributes, in sub-graphs too, each once, sorted by name.
 std::vector<Symbol> collect_symbols(const Graph& graph);
 inline bool has_symbols(const Graph& graph) { return !collect_symbols(graph).empty(); }
 
-/// The same nodes with every size evaluated; unbound symbols stay. Error(shape): a check that fails
-/// under the binding.
+/// The same nodes with every size evaluated, in attributes and sub-graphs too; unbound symbols stay.
+/// Error(shape): a check that fails under the binding.
 Graph bind(const Graph& graph, const DimBinding& binding);
 /// Error(shape) that names the first symbol left and the first node that needs it.
 void require_bound(const Graph& graph);

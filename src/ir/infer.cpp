@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/graph.h"
+
 namespace rlx {
 
 const Shape& InferContext::in(int i) const {
@@ -12,6 +14,12 @@ const Shape& InferContext::in(int i) const {
 std::string_view InferContext::operand(int i) const {
   const auto k = static_cast<std::size_t>(i);
   return k < def_.operands.size() ? def_.operands[k] : "operand";
+}
+
+const Graph& InferContext::subgraph(GraphRef ref, std::string_view what) const {
+  if (graph_ == nullptr || !ref || static_cast<std::size_t>(ref.index) >= graph_->subgraph_count())
+    fail("the sub-graph \"{}\" is missing", what);
+  return graph_->subgraph(ref);
 }
 
 void InferContext::fail_text(const std::string& message) const {

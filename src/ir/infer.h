@@ -18,14 +18,20 @@ struct DimCheck {
   std::string message;
 };
 
+class Graph;
+
 class InferContext {
  public:
-  InferContext(const OpDef& def, std::span<const Shape> inputs) : def_(def), inputs_(inputs) {}
+  /// `graph`: the node's, whose sub-graphs the attributes may name.
+  InferContext(const OpDef& def, std::span<const Shape> inputs, const Graph* graph = nullptr)
+      : def_(def), inputs_(inputs), graph_(graph) {}
 
   int arity() const { return static_cast<int>(inputs_.size()); }
   const Shape& in(int i) const;  ///< fails "op: needs N operands, found M" when it is absent
   bool has(int i) const { return i < arity(); }
   std::string_view operand(int i) const;  ///< name of operand i, for messages
+  /// A sub-graph of the node; fails "op: the sub-graph "what" is missing" without one.
+  const Graph& subgraph(GraphRef ref, std::string_view what) const;
 
   void out(const Shape& shape) { results_.push_back(shape); }
 
@@ -49,6 +55,7 @@ class InferContext {
  private:
   const OpDef& def_;
   std::span<const Shape> inputs_;
+  const Graph* graph_;
   std::vector<Shape> results_;
   std::vector<DimCheck> checks_;
 };

@@ -20,6 +20,8 @@
 namespace rlx {
 
 class Body;          // ir/graph.h: a builder over the operands of a composite op
+struct ControlArgs;  // ir/control_args.h
+class Tensor;
 class InferContext;  // ir/infer.h
 struct Sample;       // ir/sample.h
 
@@ -64,6 +66,18 @@ constexpr Field<Op, T> field(std::string_view name, T Op::*member) {
   return {name, member};
 }
 
+/// Attributes that are large live in side tables of the node's graph; the attribute is the place there.
+/// A sub-graph prints as "@0" (ir/print.h), a constant as its values.
+struct GraphRef {
+  std::int32_t index = -1;
+  friend bool operator==(GraphRef, GraphRef) = default;
+  explicit operator bool() const { return index >= 0; }
+};
+struct ConstantRef {
+  std::int32_t index = -1;
+  friend bool operator==(ConstantRef, ConstantRef) = default;
+};
+
 /// Attributes are held by value in a blob of this size.
 inline constexpr std::size_t kAttrBytes = 64;
 using AttrBlob = std::array<std::byte, kAttrBytes>;
@@ -93,8 +107,12 @@ struct OpDef {
                     const DimBinding&);  ///< evaluates Dim attributes; no-op without them
   void (*collect_dims)(const AttrBlob&, std::vector<Symbol>&);
   void (*infer)(const AttrBlob&, InferContext&);
-  void (*reference)(const AttrBlob&, const KernelArgs&);  ///< nullptr for ops with a body
-  void (*decompose)(const AttrBlob&, Body&);              ///< nullptr for ops with a reference
+  void (*reference)(const AttrBlob&, const KernelArgs&);  ///< nullptr for ops of the other two kinds
+  void (*decompose)(const AttrBlob&, Body&);              ///< of ops with a body
+  /// Of ops that run sub-graphs: the meaning, in terms of runs of those.
+  std::vector<Tensor> (*control)(const AttrBlob&, const ControlArgs&);
+  /// Calls the function with each sub-graph attribute that is set, to read or to change it; nullptr: the op has none.
+  void (*visit_graphs)(AttrBlob&, const std::function<void(GraphRef&)>&);
   std::vector<Sample> (*samples)();
 
   bool has(Trait t) const { return rlx::has(traits, t); }
@@ -106,11 +124,16 @@ struct OpList {};
 
 /// All built-in ops, sorted by id (ops/all.cpp).
 std::span<const OpDef> all_ops();
-/// The record of a name; nullptr when there is none.
+/// Ops of the user (register_op<Op>() of ir/op_impl.h), in the order of their registration.
+std::vector<const OpDef*> user_ops();
+/// Adds the record of a user's op for the rest of the process; may be called from any thread. Errors
+/// (invalid_argument): a name that is taken, or that is no [a-z_][a-z0-9_]*.
+const OpDef& register_op(const OpDef& def);
+/// The record of a name, built in or of the user; nullptr when there is none.
 const OpDef* find_op(std::string_view name);
 const OpDef* find_op(std::uint64_t id);
 
-/// The record of a type; InternalError when the op is in no list.
+/// The record of a type; Error(invalid_argument) when the op is neither built in nor registered.
 const OpDef& op_def_by_id(std::uint64_t id, std::string_view name);
 template <typename Op>
 const OpDef& op_def() {

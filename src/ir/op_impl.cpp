@@ -38,6 +38,8 @@ std::string print_value(Dim v) {
   return text;
 }
 
+std::string print_value(GraphRef v) { return fmt::format("@{}", v.index); }
+
 bool parse_value(std::string_view text, bool& v) {
   if (text != "true" && text != "false") return false;
   v = text == "true";
@@ -61,6 +63,10 @@ bool parse_value(std::string_view text, Layout& v) {
       return true;
     }
   return false;
+}
+
+bool parse_value(std::string_view text, GraphRef& v) {
+  return text.starts_with('@') && parse_number(text.substr(1), v.index) && v.index >= 0;
 }
 
 bool parse_value(std::string_view text, Dim& v) {

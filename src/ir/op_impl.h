@@ -1,10 +1,11 @@
-// Makes the erased OpDef of an op struct. Included by ops/all.cpp only (and by tests that bring
-// their own ops).
+// Makes the erased OpDef of an op struct. Included by ops/all.cpp, and by users who bring ops of
+// their own: `rlx::register_op<MyOp>()`.
 #pragma once
 
 #include <charconv>
 #include <string>
 
+#include "ir/control_args.h"
 #include "ir/graph.h"
 #include "ir/sample.h"
 
@@ -17,6 +18,7 @@ std::string print_value(std::int64_t v);
 std::string print_value(DType v);
 std::string print_value(Layout v);
 std::string print_value(Dim v);
+std::string print_value(GraphRef v);
 bool parse_value(std::string_view text, bool& v);
 bool parse_value(std::string_view text, float& v);
 bool parse_value(std::string_view text, double& v);
@@ -24,6 +26,7 @@ bool parse_value(std::string_view text, std::int64_t& v);
 bool parse_value(std::string_view text, DType& v);
 bool parse_value(std::string_view text, Layout& v);
 bool parse_value(std::string_view text, Dim& v);
+bool parse_value(std::string_view text, GraphRef& v);
 inline std::string print_value(std::int32_t v) { return print_value(std::int64_t{v}); }
 inline bool parse_value(std::string_view text, std::int32_t& v) {
   std::int64_t wide = 0;
@@ -81,6 +84,20 @@ template <typename T>
 void collect_field(const T&, std::vector<Symbol>&) {}
 inline void collect_field(const Dim& d, std::vector<Symbol>& out) { d.collect(out); }
 
+template <typename T>
+void visit_field(T&, const std::function<void(GraphRef&)>&) {}
+inline void visit_field(GraphRef& g, const std::function<void(GraphRef&)>& f) {
+  if (g) f(g);
+}
+template <typename Op>
+constexpr bool has_graphs() {
+  return std::apply(
+      [](const auto&... f) {
+        return (std::is_same_v<std::remove_cvref_t<decltype(std::declval<Op>().*f.member)>, GraphRef> || ...);
+      },
+      Op::fields());
+}
+
 template <typename Op>
 concept HasInfer = requires(const Op& op, InferContext& c) {
   op.infer(c);
@@ -93,13 +110,18 @@ template <typename Op>
 concept HasBody = requires(const Op& op, Body& b) {
   op.decompose(b);
 };
+template <typename Op>
+concept HasControl = requires(const Op& op, const ControlArgs& a) {
+  op.control(a);
+};
 
 template <typename Op>
 constexpr OpDef make_op_def() {
   static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes);
   static_assert(has(Op::traits, Trait::source) || HasInfer<Op>, "an op needs infer()");
-  static_assert(has(Op::traits, Trait::source) || HasReference<Op> != HasBody<Op>,
-                "an op needs either reference() or decompose()");
+  static_assert(has(Op::traits, Trait::source) ||
+                    int{HasReference<Op>} + int{HasBody<Op>} + int{HasControl<Op>} == 1,
+                "an op needs one of reference(), decompose() and control()");
   OpDef d{};
   d.name = Op::name;
   d.id = op_id(Op::name);
@@ -128,6 +150,14 @@ constexpr OpDef make_op_def() {
     d.reference = [](const AttrBlob& a, const KernelArgs& k) { from_blob<Op>(a).reference(k); };
   if constexpr (HasBody<Op>)
     d.decompose = [](const AttrBlob& a, Body& b) { from_blob<Op>(a).decompose(b); };
+  if constexpr (HasControl<Op>)
+    d.control = [](const AttrBlob& a, const ControlArgs& c) { return from_blob<Op>(a).control(c); };
+  if constexpr (has_graphs<Op>())
+    d.visit_graphs = [](AttrBlob& blob, const std::function<void(GraphRef&)>& visit) {
+      Op op = from_blob<Op>(blob);
+      std::apply([&](const auto&... f) { (visit_field(op.*f.member, visit), ...); }, Op::fields());
+      blob = to_blob(op);
+    };
   if constexpr (requires { Op::samples(); })
     d.samples = [] { return Op::samples(); };
   else
@@ -136,3 +166,14 @@ constexpr OpDef make_op_def() {
 }
 
 }  // namespace rlx::detail
+
+namespace rlx {
+
+/// Makes an op of the user known to builder, parser, verifier, interpreter and compiler: the same
+/// kind of thing as a built-in one. Call it once, before the first use. Errors: as register_op().
+template <typename Op>
+const OpDef& register_op() {
+  return register_op(detail::make_op_def<Op>());
+}
+
+}  // namespace rlx

@@ -2,7 +2,9 @@
 
 #include <charconv>
 
+#include "ir/constant_text.h"
 #include "ir/source.h"
+#include "ir/stage.h"
 
 namespace rlx {
 namespace {
@@ -50,9 +52,12 @@ class Line {
   }
   std::int32_t number() {  // %N
     expect('%');
+    return plain_number("the number of a value after '%'");
+  }
+  std::int32_t plain_number(const char* what) {
     std::int32_t n = 0;
     const auto [end, ec] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
-    if (ec != std::errc{} || n < 0) error("expected the number of a value after '%'");
+    if (ec != std::errc{} || n < 0) error(fmt::format("expected {}", what));
     at_ = static_cast<std::size_t>(end - text_.data());
     return n;
   }
@@ -77,6 +82,12 @@ class Line {
       if (text_[at_] == ')') --depth;
       ++at_;
     }
+    return text_.substr(from, at_ - from);
+  }
+  // What stands before a ':', trimmed by its reader.
+  std::string_view up_to_colon() {
+    const std::size_t from = at_;
+    at_ = std::min(text_.find(':', at_), text_.size());
     return text_.substr(from, at_ - from);
   }
   // One shape: up to its closing bracket and layout, or the word "pages".
@@ -135,7 +146,7 @@ class GraphParser {
   Graph parse() {
     std::size_t at = 0;
     int number = 0;
-    bool header = false, closed = false;
+    bool closed = false;
     while (at < text_.size()) {
       std::size_t end = text_.find('\n', at);
       if (end == std::string_view::npos) end = text_.size();
@@ -143,60 +154,99 @@ class GraphParser {
       at = end + 1;
       if (line.done() || line.peek() == '#') continue;
       if (closed) line.error("expected the end after \"return\"");
-      if (!header) {
+      if (levels_.empty())
         read_header(line);
-        header = true;
-      } else if (line.peek() == '%') {
+      else if (line.peek() == '%')
         read_node(line);
-      } else {
-        read_return(line);
-        closed = true;
-      }
+      else
+        closed = read_word(line);
     }
     if (!closed)
       fail(ErrorCode::format, "{}: expected a line \"return ...\", found the end", origin_);
-    return std::move(graph_);
+    // Rules that no line alone can break. A pass that breaks them is a bug of ours, a text is not.
+    try {
+      verify(levels_.front().graph, "reading");
+    } catch (const InternalError& e) {
+      fail(ErrorCode::format, "{}: {}", origin_, e.what());
+    }
+    return std::move(levels_.front().graph);
   }
 
  private:
   void read_header(Line& line) {
     if (line.word("\"graph\"") != "graph") line.error("expected: graph \"name\" stage=hir");
-    graph_.name = line.string();
+    levels_.emplace_back();
+    graph().name = line.string();
     if (line.word("\"stage\"") != "stage") line.error("expected stage=hir or stage=mir");
     line.expect('=');
     const std::string_view stage = line.word("a stage");
     if (stage == "hir")
-      graph_.stage = Stage::hir;
+      graph().stage = Stage::hir;
     else if (stage == "mir")
-      graph_.stage = Stage::mir;
+      graph().stage = Stage::mir;
     else
       line.error(fmt::format("unknown stage \"{}\": expected hir or mir", stage));
     if (!line.done()) line.error("expected the end of the line");
   }
 
+  // "graph @0 "name"" begins a sub-graph, "return ..." ends it or the whole; true for the latter.
+  bool read_word(Line& line) {
+    const std::string_view word = line.word("a value or \"return\"");
+    if (word == "graph") {
+      begin_subgraph(line);
+      return false;
+    }
+    if (word != "return") line.error("expected a line \"%N = op(...)\", \"graph @N ...\" or \"return ...\"");
+    read_return(line);
+    if (levels_.size() == 1) return true;
+    Graph sub = std::move(levels_.back().graph);
+    levels_.pop_back();
+    try {
+      graph().add_subgraph(std::move(sub));
+    } catch (const Error& e) {
+      line.error(e.what());
+    }
+    return false;
+  }
+
+  void begin_subgraph(Line& line) {
+    line.expect('@');
+    const std::int32_t n = line.plain_number("the number of a sub-graph");
+    if (static_cast<std::size_t>(n) != graph().subgraph_count())
+      line.error(fmt::format("expected @{}, found @{}: sub-graphs are numbered in order", graph().subgraph_count(), n));
+    if (!graph().nodes().empty()) line.error("expected sub-graphs before the nodes");
+    if (levels_.size() > static_cast<std::size_t>(kMaxGraphNesting))
+      line.error(fmt::format("more than {} levels of sub-graphs", kMaxGraphNesting));
+    Level level{Graph(line.string(), graph().stage), {}};
+    if (!line.done()) line.error("expected the end of the line");
+    levels_.push_back(std::move(level));
+  }
+
   Value value(Line& line) {
     const std::int32_t n = line.number();
-    if (static_cast<std::size_t>(n) >= values_.size())
+    if (static_cast<std::size_t>(n) >= values().size())
       line.error(fmt::format("%{} is used before it is made", n));
-    return values_[static_cast<std::size_t>(n)];
+    return values()[static_cast<std::size_t>(n)];
   }
 
   void read_node(Line& line) {
     std::size_t results = 0;
     do {
       const std::int32_t n = line.number();
-      if (static_cast<std::size_t>(n) != values_.size() + results++)
+      if (static_cast<std::size_t>(n) != values().size() + results++)
         line.error(fmt::format("expected %{}, found %{}: values are numbered in order",
-                               values_.size() + results - 1, n));
+                               values().size() + results - 1, n));
     } while (line.take(','));
     line.expect('=');
     const std::string_view op = line.word("the name of an op");
     const OpDef* def = find_op(op);
     if (def == nullptr) line.error(fmt::format("unknown op \"{}\"", op));
-    const bool source = def->has(Trait::source);
     std::string source_name;
+    std::string_view constant;
     std::vector<Value> inputs;
-    if (source) {
+    if (def->id == op_id(Constant::name)) {
+      constant = line.up_to_colon();
+    } else if (def->has(Trait::source)) {
       source_name = line.string();
     } else {
       line.expect('(');
@@ -205,8 +255,6 @@ class GraphParser {
         while (line.take(','));
         line.expect(')');
       }
-      if (inputs.size() > 24)
-        line.error(fmt::format("{} operands: expected at most 24", inputs.size()));
     }
     AttrBlob attrs = def->defaults();
     while (line.peek() != ':') {
@@ -225,7 +273,7 @@ class GraphParser {
     if (!line.done()) line.error("expected the end of the line");
     if (shapes.size() != results)
       line.error(fmt::format("{} results but {} shapes", results, shapes.size()));
-    add(line, Written{def, attrs, std::move(inputs), std::move(source_name), std::move(shapes),
+    add(line, Written{def, attrs, std::move(inputs), std::move(source_name), constant, std::move(shapes),
                       std::move(origin)});
   }
 
@@ -243,6 +291,7 @@ class GraphParser {
     AttrBlob attrs;
     std::vector<Value> inputs;
     std::string source_name;
+    std::string_view constant;
     std::vector<Shape> shapes;
     std::string origin;
   };
@@ -251,13 +300,16 @@ class GraphParser {
     const OpDef& def = *w.def;
     Value v;
     try {
-      v = def.has(Trait::source)
-              ? graph_.add_source(def, std::move(w.source_name), w.shapes[0], std::move(w.origin))
-              : graph_.add(def, w.attrs, std::move(w.inputs), std::move(w.origin));
+      if (def.id == op_id(Constant::name))
+        v = graph().add_constant(graph().intern(parse_constant(w.constant, w.shapes[0])), std::move(w.origin));
+      else if (def.has(Trait::source))
+        v = graph().add_source(def, std::move(w.source_name), w.shapes[0], std::move(w.origin));
+      else
+        v = graph().add(def, w.attrs, std::move(w.inputs), std::move(w.origin));
     } catch (const Error& e) {
       line.error(e.what());
     }
-    const Node& n = graph_.node(v);
+    const Node& n = graph().node(v);
     if (n.results.size() != w.shapes.size())
       line.error(
           fmt::format("{} gives {} results, found {}", def.name, n.results.size(), w.shapes.size()));
@@ -265,13 +317,11 @@ class GraphParser {
       if (!(w.shapes[i] == n.results[i]))
         line.error(fmt::format("{} gives {}, found {}", def.name, n.results[i].text(),
                                w.shapes[i].text()));
-      values_.push_back({v.node, static_cast<std::int32_t>(i)});
+      values().push_back({v.node, static_cast<std::int32_t>(i)});
     }
   }
 
   void read_return(Line& line) {
-    if (line.word("a value or \"return\"") != "return")
-      line.error("expected a line \"%N = op(...)\" or \"return ...\"");
     std::vector<Output> outputs;
     if (!line.done()) {
       do {
@@ -282,13 +332,19 @@ class GraphParser {
       } while (line.take(','));
     }
     if (!line.done()) line.error("expected the end of the line");
-    graph_.set_outputs(std::move(outputs));
+    graph().set_outputs(std::move(outputs));
   }
 
   std::string_view text_;
   const std::string& origin_;
-  Graph graph_;
-  std::vector<Value> values_;
+  // The graph and those around it, the outermost first.
+  struct Level {
+    Graph graph;
+    std::vector<Value> values;
+  };
+  Graph& graph() { return levels_.back().graph; }
+  std::vector<Value>& values() { return levels_.back().values; }
+  std::vector<Level> levels_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace rlx {
 
-/// Errors (format) as "origin:line: what was expected and found"; also when a written shape differs
+/// Every length in it is bounded by the length of the text. Errors (format) as "origin:line: what was expected and found"; also when a written shape differs
 /// from the inferred one. Empty lines and lines that start with # are skipped.
 Graph parse_graph(std::string_view text, const std::string& origin);
 

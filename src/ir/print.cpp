@@ -1,40 +1,88 @@
 #include "ir/print.h"
 
+#include "ir/constant_text.h"
+#include "ir/source.h"
+
 namespace rlx {
 namespace {
 
-// The number of the first result of each node.
-std::vector<std::int32_t> numbers(const Graph& graph) {
-  std::vector<std::int32_t> first;
-  std::int32_t next = 0;
-  for (const Node& n : graph.nodes()) {
-    first.push_back(next);
-    next += static_cast<std::int32_t>(n.results.size());
+// Writes one graph; sub-graphs by printers of their own.
+class Printer {
+ public:
+  Printer(const Graph& graph, bool with_data) : graph_(graph), with_data_(with_data), places_(graph.subgraph_count(), -1) {
+    std::int32_t next = 0;
+    for (const Node& n : graph.nodes()) {
+      first_.push_back(next);
+      next += static_cast<std::int32_t>(n.results.size());
+      for (GraphRef ref : subgraphs_of(n)) {
+        std::int32_t& place = places_[static_cast<std::size_t>(ref.index)];
+        if (place >= 0) continue;
+        place = static_cast<std::int32_t>(used_.size());
+        used_.push_back(ref);
+      }
+    }
   }
-  return first;
-}
 
-std::string line(const Graph& graph, const std::vector<std::int32_t>& first, std::int32_t i) {
-  const Node& n = graph.node(i);
-  const auto number = [&](Value v) {
-    return fmt::format("%{}", first[static_cast<std::size_t>(v.node)] + v.index);
-  };
-  std::string text;
-  for (std::size_t k = 0; k < n.results.size(); ++k)
-    text += (k > 0 ? ", " : "") + number({i, static_cast<std::int32_t>(k)});
-  text += fmt::format(" = {}", n.def->name);
-  if (n.def->has(Trait::source)) {
-    text += " " + rlx::quoted(n.name);
-  } else {
-    text += "(";
-    for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      text += (k > 0 ? ", " : "") + number(n.inputs[k]);
-    text += ")";
+  void body(std::string& text, const std::string& indent) const {
+    for (std::size_t k = 0; k < used_.size(); ++k) {
+      const Graph& sub = graph_.subgraph(used_[k]);
+      text += fmt::format("{}  graph @{} {}\n", indent, k, rlx::quoted(sub.name));
+      Printer(sub, with_data_).body(text, indent + "  ");
+    }
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
+      text += indent + "  " + line(static_cast<std::int32_t>(i)) + "\n";
+    text += indent + "return";
+    for (std::size_t k = 0; k < graph_.outputs().size(); ++k) {
+      const Output& o = graph_.outputs()[k];
+      text += fmt::format("{} {} {}", k > 0 ? "," : "", rlx::quoted(o.name), number(o.value));
+    }
+    text += "\n";
   }
-  text += n.def->print(n.attrs) + " :";
-  for (std::size_t k = 0; k < n.results.size(); ++k)
-    text += (k > 0 ? ", " : " ") + n.results[k].text();
-  if (!n.origin.empty()) text += " @" + rlx::quoted(n.origin);
+
+  std::string line(std::int32_t i) const {
+    const Node& n = graph_.node(i);
+    std::string text;
+    for (std::size_t k = 0; k < n.results.size(); ++k)
+      text += (k > 0 ? ", " : "") + number({i, static_cast<std::int32_t>(k)});
+    text += fmt::format(" = {}", n.def->name);
+    if (const ConstantData* data = graph_.constant_of({i, 0})) {
+      text += " " + constant_text(*data, with_data_);
+    } else if (n.def->has(Trait::source)) {
+      text += " " + rlx::quoted(n.name);
+    } else {
+      text += "(";
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) text += (k > 0 ? ", " : "") + number(n.inputs[k]);
+      text += ")";
+    }
+    text += n.def->print(attrs(n)) + " :";
+    for (std::size_t k = 0; k < n.results.size(); ++k)
+      text += (k > 0 ? ", " : " ") + n.results[k].text();
+    if (!n.origin.empty()) text += " @" + rlx::quoted(n.origin);
+    return text;
+  }
+
+ private:
+  std::string number(Value v) const {
+    return fmt::format("%{}", first_[static_cast<std::size_t>(v.node)] + v.index);
+  }
+  // With the numbers that sub-graphs have in the text.
+  AttrBlob attrs(const Node& n) const {
+    AttrBlob blob = n.attrs;
+    if (n.def->visit_graphs != nullptr)
+      n.def->visit_graphs(blob, [&](GraphRef& ref) { ref.index = places_[static_cast<std::size_t>(ref.index)]; });
+    return blob;
+  }
+
+  const Graph& graph_;
+  bool with_data_;
+  std::vector<std::int32_t> first_;   // the number of the first result of each node
+  std::vector<std::int32_t> places_;  // of each sub-graph in the text
+  std::vector<GraphRef> used_;        // in the order of the text
+};
+
+std::string graph_text(const Graph& graph, bool with_data) {
+  std::string text = fmt::format("graph {} stage={}\n", rlx::quoted(graph.name), name(graph.stage));
+  Printer(graph, with_data).body(text, "");
   return text;
 }
 
@@ -57,22 +105,10 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
-std::string print_node(const Graph& graph, std::int32_t node) {
-  return line(graph, numbers(graph), node);
-}
+std::string print_node(const Graph& graph, std::int32_t node) { return Printer(graph, true).line(node); }
 
-std::string print(const Graph& graph) {
-  const std::vector<std::int32_t> first = numbers(graph);
-  std::string text = fmt::format("graph {} stage={}\n", rlx::quoted(graph.name), name(graph.stage));
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
-    text += "  " + line(graph, first, static_cast<std::int32_t>(i)) + "\n";
-  text += "return";
-  for (std::size_t k = 0; k < graph.outputs().size(); ++k) {
-    const Output& o = graph.outputs()[k];
-    text += fmt::format("{} {} %{}", k > 0 ? "," : "", rlx::quoted(o.name),
-                        first[static_cast<std::size_t>(o.value.node)] + o.value.index);
-  }
-  return text + "\n";
-}
+std::string print(const Graph& graph) { return graph_text(graph, true); }
+
+Digest digest(const Graph& graph) { return digest(graph_text(graph, false)); }
 
 }  // namespace rlx

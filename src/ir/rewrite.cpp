@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/source.h"
+
 namespace rlx {
 
 Rewriter::Rewriter(Graph& graph) : graph_(graph), uses_(graph.uses()), map_(graph.nodes().size()) {}
@@ -25,18 +27,16 @@ std::vector<Value> Rewriter::now(std::span<const Value> old_values) const {
 }
 
 bool Rewriter::run(const Rule& rule) {
-  Graph fresh(graph_.name, graph_.stage);
+  Graph fresh = graph_.sibling();
   Builder b(fresh);
   bool changed = false;
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& n = graph_.nodes()[i];
-    const std::vector<Value> inputs = now(n.inputs);
-    b.set_origin(n.origin);
+    std::vector<Value> inputs = now(n.inputs);
+    if (n.origin != b.origin()) b.set_origin(n.origin);
     Answer answer = rule(Site{static_cast<std::int32_t>(i), n, inputs, b});
     if (answer.empty()) {
-      const Value v = n.def->has(Trait::source)
-                          ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
-                          : fresh.add(*n.def, n.attrs, inputs, n.origin);
+      const Value v = fresh.copy(graph_, n, std::move(inputs));
       for (std::size_t k = 0; k < n.results.size(); ++k)
         answer.push_back({v.node, static_cast<std::int32_t>(k)});
     } else {
@@ -64,29 +64,25 @@ bool drop_dead(Graph& graph) {
     // An update of a state is an effect: it stays though nothing reads its result.
     for (const Shape& s : n.results)
       if (s.is_state()) live[k] = true;
-    if (n.def->has(Trait::source)) live[k] = true;
+    if (n.def->has(Trait::source) && !n.is<Constant>()) live[k] = true;
     if (!live[k]) continue;
     ++alive;
     for (Value v : n.inputs) live[static_cast<std::size_t>(v.node)] = true;
   }
   if (alive == count) return false;
-  Graph fresh(graph.name, graph.stage);
   std::vector<std::int32_t> moved(count, -1);
+  std::int32_t next = 0;
+  graph.sources_.clear();
+  std::vector<Node> kept;
+  kept.reserve(alive);
+  kept.swap(graph.nodes_);
   for (std::size_t k = 0; k < count; ++k) {
     if (!live[k]) continue;
-    const Node& n = graph.nodes()[k];
-    std::vector<Value> inputs;
-    for (Value v : n.inputs) inputs.push_back({moved[static_cast<std::size_t>(v.node)], v.index});
-    const Value v = n.def->has(Trait::source)
-                        ? fresh.add_source(*n.def, n.name, n.results[0], n.origin)
-                        : fresh.add(*n.def, n.attrs, std::move(inputs), n.origin);
-    moved[k] = v.node;
+    moved[k] = next++;
+    for (Value& v : kept[k].inputs) v.node = moved[static_cast<std::size_t>(v.node)];
+    graph.append(std::move(kept[k]));
   }
-  std::vector<Output> outputs;
-  for (const Output& o : graph.outputs())
-    outputs.push_back({o.name, {moved[static_cast<std::size_t>(o.value.node)], o.value.index}});
-  fresh.set_outputs(std::move(outputs));
-  graph = std::move(fresh);
+  for (Output& o : graph.outputs_) o.value.node = moved[static_cast<std::size_t>(o.value.node)];
   return true;
 }
 

@@ -11,7 +11,8 @@ namespace rlx {
 
 /// Walks the nodes of a graph in order and rebuilds it. For each node the function may emit other
 /// nodes and give the values that stand for the node's results; without an answer the node is
-/// copied. Nodes that nothing reads any more are dropped, sources never. Provenance of emitted
+/// copied, with the shapes that it has when those of its operands stay. Nodes that nothing reads any
+/// more are dropped, inputs, params and states never. Provenance of emitted
 /// nodes is that of the node they replace.
 class Rewriter {
  public:
@@ -48,7 +49,7 @@ class Rewriter {
   std::vector<std::vector<Value>> map_;
 };
 
-/// Drops nodes that no output and no state update needs; sources stay. True when something was
+/// Drops nodes that no output and no state update needs; inputs, params and states stay. True when something was
 /// dropped.
 bool drop_dead(Graph& graph);
 

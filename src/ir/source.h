@@ -30,6 +30,16 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-using SourceOps = OpList<Input, Param, State>;
+/// Values that stand in the graph itself (ir/constant.h). Made by Builder::constant; in text
+/// `constant {1, 2.5}`.
+struct Constant {
+  ConstantRef data;
+  static constexpr std::string_view name = "constant";
+  static constexpr Trait traits = Trait::source;
+  static constexpr auto fields() { return std::tuple{}; }
+  bool operator==(const Constant&) const = default;
+};
+
+using SourceOps = OpList<Input, Param, State, Constant>;
 
 }  // namespace rlx

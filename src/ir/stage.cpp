@@ -1,5 +1,6 @@
 #include "ir/stage.h"
 
+#include <array>
 #include <map>
 
 #include "ir/print.h"
@@ -16,9 +17,9 @@ namespace {
 void check_shapes(const Graph& graph, std::string_view after, std::int32_t i) {
   const Node& n = graph.node(i);
   if (n.def->has(Trait::source)) return;
-  std::vector<Shape> inputs;
-  for (Value v : n.inputs) inputs.push_back(graph.shape(v));
-  InferContext c(*n.def, inputs);
+  std::array<Shape, kMaxOperands> inputs;
+  for (std::size_t k = 0; k < n.inputs.size(); ++k) inputs[k] = graph.shape(n.inputs[k]);
+  InferContext c(*n.def, {inputs.data(), n.inputs.size()}, &graph);
   n.def->infer(n.attrs, c);
   if (c.results() != n.results)
     broken(graph, after, i, "a stored shape differs from the inferred one");
@@ -37,12 +38,20 @@ void check_stage(const Graph& graph, std::string_view after, std::int32_t i) {
 }  // namespace
 
 void verify(const Graph& graph, std::string_view after) {
+  std::vector<bool> checked(graph.subgraph_count(), false);
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> updated_by;
   for (std::size_t k = 0; k < graph.nodes().size(); ++k) {
     const auto i = static_cast<std::int32_t>(k);
     const Node& n = graph.node(i);
     check_shapes(graph, after, i);
     check_stage(graph, after, i);
+    for (GraphRef ref : subgraphs_of(n)) {
+      const auto k_sub = static_cast<std::size_t>(ref.index);
+      if (checked[k_sub]) continue;
+      checked[k_sub] = true;
+      if (graph.subgraph(ref).stage != graph.stage) broken(graph, after, i, "a sub-graph is at another stage");
+      verify(graph.subgraph(ref), after);
+    }
     const bool updates = [&] {
       for (const Shape& s : n.results)
         if (s.kind == ShapeKind::kv) return true;

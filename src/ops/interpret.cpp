@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ir/control_args.h"
 #include "ir/source.h"
 #include "ops/access.h"
 
@@ -24,6 +25,7 @@ struct Plan {
   Graph graph;
   std::vector<Value> sources, results;
   std::vector<std::unique_ptr<Plan>> bodies;  // per node; null where the op has a reference
+  std::map<std::int32_t, std::unique_ptr<Plan>> subgraphs;  // by the place in the graph's table
 };
 
 std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results,
@@ -48,12 +50,26 @@ std::unique_ptr<Plan> expand(const Graph& graph, const Node& node, int nesting) 
   return make_plan(std::move(body_graph), std::move(sources), std::move(results), nesting + 1);
 }
 
+// A graph whose inputs, params and states are given in the order of its nodes.
+std::unique_ptr<Plan> plan_whole(Graph graph, int nesting) {
+  std::vector<Value> sources, results;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+    if (graph.nodes()[i].def->has(Trait::source) && !graph.nodes()[i].is<Constant>())
+      sources.push_back({static_cast<std::int32_t>(i), 0});
+  for (const Output& o : graph.outputs()) results.push_back(o.value);
+  return make_plan(std::move(graph), std::move(sources), std::move(results), nesting);
+}
+
 std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::vector<Value> results,
                                 int nesting) {
-  auto plan =
-      std::make_unique<Plan>(Plan{std::move(graph), std::move(sources), std::move(results), {}});
-  for (const Node& n : plan->graph.nodes())
+  auto plan = std::make_unique<Plan>(
+      Plan{std::move(graph), std::move(sources), std::move(results), {}, {}});
+  for (const Node& n : plan->graph.nodes()) {
     plan->bodies.push_back(n.def->decompose != nullptr ? expand(plan->graph, n, nesting) : nullptr);
+    for (GraphRef ref : subgraphs_of(n))
+      if (!plan->subgraphs.contains(ref.index))
+        plan->subgraphs.emplace(ref.index, plan_whole(plan->graph.subgraph(ref), nesting));
+  }
   return plan;
 }
 
@@ -98,6 +114,25 @@ std::vector<Slot> call_reference(const Graph& graph, const Node& n, std::span<co
   return results;
 }
 
+std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources);
+
+// An op whose meaning is given by runs of its sub-graphs.
+std::vector<Slot> call_control(const Plan& plan, const Node& n, std::span<const Slot> inputs) {
+  std::vector<Tensor> values;
+  for (const Slot& s : inputs) values.push_back(*s.tensor);
+  const auto run = [&](GraphRef ref, std::vector<Tensor> given) {
+    std::vector<Slot> sources;
+    for (Tensor& t : given) sources.push_back({std::move(t)});
+    std::vector<Tensor> results;
+    for (Slot& s : execute(*plan.subgraphs.at(ref.index), std::move(sources)))
+      results.push_back(std::move(*s.tensor));
+    return results;
+  };
+  std::vector<Slot> results;
+  for (Tensor& t : n.def->control(n.attrs, ControlArgs{values, n.results, run})) results.push_back({std::move(t)});
+  return results;
+}
+
 std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
   const Graph& graph = plan.graph;
   NodeSlots slots(graph.nodes().size());
@@ -111,6 +146,8 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
     slots[static_cast<std::size_t>(plan.sources[i].node)] = {std::move(sources[i])};
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& n = graph.nodes()[i];
+    if (const ConstantData* data = graph.constant_of({static_cast<std::int32_t>(i), 0}))
+      slots[i] = {{data->value}};
     if (n.def->has(Trait::source)) continue;
     std::vector<Slot> inputs;
     for (Value v : n.inputs) {
@@ -118,8 +155,9 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
       if (--left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)] == 0)
         slot_of(v).tensor.reset();
     }
-    slots[i] = plan.bodies[i] ? execute(*plan.bodies[i], std::move(inputs))
-                              : call_reference(graph, n, inputs);
+    slots[i] = plan.bodies[i]             ? execute(*plan.bodies[i], std::move(inputs))
+               : n.def->control != nullptr ? call_control(plan, n, inputs)
+                                           : call_reference(graph, n, inputs);
   }
   std::vector<Slot> results;
   for (Value v : plan.results) results.push_back(slot_of(v));
@@ -184,12 +222,7 @@ struct Interpreter::Impl {
 Interpreter::Interpreter(Graph graph, std::vector<NamedTensor> given)
     : impl_(std::make_unique<Impl>()) {
   require_bound(graph);
-  std::vector<Value> sources, results;
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i)
-    if (graph.nodes()[i].def->has(Trait::source))
-      sources.push_back({static_cast<std::int32_t>(i), 0});
-  for (const Output& o : graph.outputs()) results.push_back(o.value);
-  impl_->plan = make_plan(std::move(graph), std::move(sources), std::move(results), 0);
+  impl_->plan = plan_whole(std::move(graph), 0);
   std::map<std::string, Tensor, std::less<>> params;
   for (const NamedTensor& p : given) impl_->take(p, params);
   impl_->params = std::move(params);

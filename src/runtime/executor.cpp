@@ -69,6 +69,9 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
       case Place::arena:
         v.data = memory.arena + plan_.offsets[i];
         break;
+      case Place::constant:
+        v.data = const_cast<std::byte*>(program_->constants[k].data.get());
+        break;
       case Place::state:
         v.data = bindings_.states[k];
         if (o.shape.kind == ShapeKind::pages) {
@@ -102,11 +105,24 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
       return program_->operands[static_cast<std::size_t>(o)].place == Place::arena && v.rank > 0 &&
              v.dims[0] == 0;
     });
+    prepare_flow(c, binding);
   }
   force_prologue_ = force_prologue_ || memory.prologue_of == nullptr;
   binding_ = binding;
   memory_ = memory;
   prepared_for_ = true;
+}
+
+void Executor::prepare_flow(std::size_t c, const DimBinding& binding) {
+  const Call& call = program_->calls[c];
+  if (call.flow.kind == Flow::none) return;
+  prepared_[c].skip = false;
+  prepared_[c].count = call.flow.count.evaluate(binding);
+  // Copies move the smaller side: an element of an array, or the whole.
+  const bool writes = call.flow.kind == Flow::write;
+  if (writes || call.flow.kind == Flow::read || call.flow.kind == Flow::copy)
+    prepared_[c].bytes = view_bytes(
+        program_->operands[static_cast<std::size_t>(writes ? call.in[0] : call.out[0])].shape, binding);
 }
 
 void Executor::run(const StepSizes& sizes, const std::int32_t* const* inputs, const Memory& memory,
@@ -148,20 +164,77 @@ void Executor::work(int thread, Workers& workers) noexcept {
   using Clock = std::chrono::steady_clock;
   const bool timed = profile_ && thread == 0;
   auto start = timed ? Clock::now() : Clock::time_point{};
-  for (std::size_t c = 0; c < prepared_.size(); ++c) {
+  for (std::size_t c = 0; c < prepared_.size();) {
     const Plan::CallPlan& p = plan_.calls[c];
     if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
       std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
     if (p.barrier_before) workers.barrier().wait();
     const bool left_out = prepared_[c].skip || (!run_prologue_ && program_->calls[c].phase == Phase::prologue);
-    if (!left_out) run_call(c, thread, workers.threads());
-    if (p.barrier_after && c + 1 < prepared_.size()) workers.barrier().wait();
+    const bool flow = program_->calls[c].flow.kind != Flow::none;
+    // Every worker reads the same condition: a barrier stands before a jump and after it.
+    const std::size_t next = flow && !left_out ? next_call(c) : c + 1;
+    if (!left_out) flow ? run_flow(c, thread, workers.threads()) : run_call(c, thread, workers.threads());
+    if (p.barrier_after && next < prepared_.size()) workers.barrier().wait();
     if (timed) {
       const auto now = Clock::now();
       call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();
       call_runs_[c] += left_out ? 0 : 1;
       start = now;
     }
+    c = next;
+  }
+}
+
+// Where a call of control flow goes on. A step that failed in a reference ends at the next jump: its values are none
+// that a loop should wait for.
+std::size_t Executor::next_call(std::size_t c) const noexcept {
+  const FlowStep& flow = program_->calls[c].flow;
+  if (!flow.jumps()) return c + 1;
+  const TensorView* in = call_views_.data() + prepared_[c].in;
+  // Thread 0 is about to write failure_: the others must not look at it.
+  if (flow.kind == Flow::check_count && *in[0].as<std::int32_t>() >= prepared_[c].count) return prepared_.size();
+  if (!failure_.empty()) return prepared_.size();
+  bool taken = flow.kind == Flow::jump;
+  if (flow.kind == Flow::jump_if_not) taken = *in[0].as<std::uint8_t>() == 0;
+  if (flow.kind == Flow::jump_if_done) taken = *in[0].as<std::int32_t>() >= prepared_[c].count;
+  return taken ? static_cast<std::size_t>(flow.target) : c + 1;
+}
+
+void Executor::run_flow(std::size_t c, int thread, int threads) noexcept {
+  const Call& call = program_->calls[c];
+  const TensorView* in = call_views_.data() + prepared_[c].in;
+  const TensorView* out = call_views_.data() + prepared_[c].out;
+  const auto copy = [&](std::byte* to, const std::byte* from) {
+    const std::int64_t begin = prepared_[c].bytes * thread / threads, end = prepared_[c].bytes * (thread + 1) / threads;
+    if (end > begin) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  };
+  const auto place = [&](const TensorView& counter) {
+    const std::int64_t i = *counter.as<std::int32_t>();
+    return (call.flow.reverse ? prepared_[c].count - 1 - i : i) * prepared_[c].bytes;
+  };
+  switch (call.flow.kind) {
+    case Flow::count_start:
+      if (thread == 0) *out[0].as<std::int32_t>() = 0;
+      break;
+    case Flow::count_next:
+      if (thread == 0) ++*out[0].as<std::int32_t>();
+      break;
+    case Flow::check_count:
+      if (thread == 0 && *in[0].as<std::int32_t>() >= prepared_[c].count)
+        failure_ = fmt::format("{}: the condition still holds after {} runs of the body",
+                               call.origin.empty() ? std::string(call.def->name) : call.origin, prepared_[c].count);
+      break;
+    case Flow::copy:
+      copy(out[0].as<std::byte>(), in[0].as<std::byte>());
+      break;
+    case Flow::read:
+      copy(out[0].as<std::byte>(), in[0].as<std::byte>() + place(in[1]));
+      break;
+    case Flow::write:
+      copy(out[0].as<std::byte>() + place(in[1]), in[0].as<std::byte>());
+      break;
+    default:
+      break;
   }
 }
 
@@ -221,6 +294,7 @@ std::pair<std::int64_t, std::int64_t> Executor::call_work(std::size_t c) const {
     const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
     if (operand.place == Place::arena) bytes += view_bytes(operand.shape, binding_);
   }
+  if (call.out.empty()) return {bytes, 0};  // a jump
   const TensorView& first = views_[static_cast<std::size_t>(call.out[0])];
   if (weights > 0) ops = 2 * weights * (first.rank > 1 ? first.dims[0] : 1);
   return {bytes, ops};

@@ -72,12 +72,16 @@ class Executor {
   struct Prepared {
     std::int32_t in = 0, out = 0;  // first views in call_views_
     bool skip = false;
+    std::int64_t count = 0, bytes = 0;  // of control flow: iterations; bytes that are copied
   };
   void prepare(const DimBinding& sizes, const Memory& memory);
+  void prepare_flow(std::size_t c, const DimBinding& binding);
   void execute(const void* const* inputs, Workers& workers);
   void work(int thread, Workers& workers) noexcept;
   void run_call(std::size_t c, int thread, int threads) noexcept;
   void run_reference(std::size_t c, const KernelArgs& args) noexcept;
+  void run_flow(std::size_t c, int thread, int threads) noexcept;
+  std::size_t next_call(std::size_t c) const noexcept;
 
   std::shared_ptr<const Program> program_;
   Plan plan_;

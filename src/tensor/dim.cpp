@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/checked.h"
+#include "base/key_writer.h"
 
 namespace rlx {
 namespace {
@@ -28,6 +29,9 @@ struct Term {
 using Polynomial = std::vector<Term>;  // sorted; the constant term last
 
 constexpr std::uint32_t kPolynomialBit = 0x80000000u;
+constexpr std::size_t kMaxTerms = 1024, kMaxAtomText = 4096;
+constexpr std::int32_t kMaxDegree = 64;
+constexpr const char* kWellKnown[] = {"batch", "seq", "rows", "out_rows", "past_seq"};  // ids 0, 1, ...
 
 }  // namespace
 
@@ -37,7 +41,7 @@ class DimTable {
  public:
   // The ids of sym:: are the places of these names.
   DimTable() {
-    for (const char* name : {"batch", "seq", "rows", "out_rows", "past_seq"}) symbol(name);
+    for (const char* name : kWellKnown) symbol(name);
   }
 
   static DimTable& get() {
@@ -79,8 +83,12 @@ class DimTable {
     const std::uint32_t h = d.handle();
     if ((h & kPolynomialBit) == 0)
       return h == 0 ? Polynomial{} : Polynomial{{{}, static_cast<std::int64_t>(h)}};
+    return stored(d);
+  }
+  // Of a size that is no small number. Entries never change and never move.
+  const Polynomial& stored(Dim d) {
     std::lock_guard lock(mutex_);
-    return polynomials_[h & ~kPolynomialBit];
+    return polynomials_[d.handle() & ~kPolynomialBit];
   }
 
   Dim intern(const Polynomial& p) {
@@ -133,6 +141,11 @@ DimTable& table() { return DimTable::get(); }
   fail(ErrorCode::limit, "a size expression does not fit in 64 bits");
 }
 
+[[noreturn]] void too_long() {
+  fail(ErrorCode::limit, "a size expression is too long: expected at most {} terms, a degree of {} and {} characters",
+       kMaxTerms, kMaxDegree, kMaxAtomText);
+}
+
 std::int64_t add(std::int64_t a, std::int64_t b) {
   const auto r = checked_add(a, b);
   if (!r) too_large();
@@ -146,6 +159,7 @@ std::int64_t mul(std::int64_t a, std::int64_t b) {
 
 // Sorts terms, joins equal monomials and drops zeros.
 Dim normal(Polynomial p) {
+  if (p.size() > 1 << 16) too_long();
   std::sort(p.begin(), p.end(),
             [](const Term& a, const Term& b) { return table().less(a.powers, b.powers); });
   Polynomial out;
@@ -157,6 +171,7 @@ Dim normal(Polynomial p) {
     }
     if (out.back().coefficient == 0) out.pop_back();
   }
+  if (out.size() > kMaxTerms) too_long();
   return table().intern(out);
 }
 
@@ -169,6 +184,9 @@ std::vector<Power> multiply(const std::vector<Power>& a, const std::vector<Power
     else
       out.push_back(p);
   }
+  std::int32_t degree = 0;
+  for (Power p : out) degree += p.second;
+  if (degree > kMaxDegree) too_long();
   std::sort(out.begin(), out.end(), [](Power x, Power y) {
     return table().atom(x.first).text < table().atom(y.first).text;
   });
@@ -184,6 +202,31 @@ std::string term_text(const Term& t) {
     if (e != 1) text += fmt::format("^{}", e);
   }
   return text;
+}
+
+// The value under a binding; the first symbol that it lacks goes to `open`, and the value is none then.
+std::int64_t value_under(Dim d, const DimBinding& binding, std::optional<Symbol>& open) {
+  if ((d.handle() & kPolynomialBit) == 0) return std::int64_t{d.handle()};
+  std::int64_t sum = 0;
+  for (const Term& t : table().stored(d)) {
+    std::int64_t product = t.coefficient;
+    for (auto [id, exponent] : t.powers) {
+      const Atom& a = table().atom(id);
+      std::int64_t v = 0;
+      if (a.by > 0) {
+        const std::int64_t of = value_under(a.of, binding, open);
+        v = of / a.by + (of % a.by > 0 ? 1 : 0);
+      } else if (const auto size = binding.get(Symbol(a.symbol))) {
+        v = *size;
+      } else {
+        open = Symbol(a.symbol);
+      }
+      if (open) return 0;
+      for (std::int32_t i = 0; i < exponent; ++i) product = mul(product, v);
+    }
+    sum = add(sum, product);
+  }
+  return sum;
 }
 
 // The value of d with atoms replaced through `value`, which gives a Dim for each atom.
@@ -285,6 +328,13 @@ class Parser {
 
 }  // namespace
 
+Symbol DimEnv::symbol(std::string_view name) {
+  const Symbol s = Symbol::named(name);
+  if (s.id() < std::size(kWellKnown))
+    fail(ErrorCode::invalid_argument, "the symbol \"{}\" is a well-known one (sym::{}): expected another name", name, name);
+  return s;
+}
+
 Symbol Symbol::named(std::string_view name) { return DimTable::get().symbol(name); }
 std::string_view Symbol::name() const { return DimTable::get().symbol_name(id_); }
 
@@ -323,7 +373,12 @@ std::string DimBinding::text() const {
   return text;
 }
 
-Digest DimBinding::digest() const { return rlx::digest("binding-1:" + text()); }
+Digest DimBinding::digest() const {
+  KeyWriter key("binding");
+  key.list("sizes", sizes_.size());
+  for (auto [s, n] : sizes_) key.text("symbol", s.name()).integer("size", n);
+  return key.finish();
+}
 
 Dim::Dim(std::int64_t value) {
   if (value >= 0 && value < std::int64_t{kPolynomialBit})
@@ -348,9 +403,14 @@ Dim operator+(Dim a, Dim b) {
 Dim operator-(Dim a, Dim b) { return a + b * Dim(std::int64_t{-1}); }
 
 Dim operator*(Dim a, Dim b) {
+  if (a == Dim(1)) return b;
+  if (b == Dim(1)) return a;
+  const Polynomial left = table().polynomial(a), right = table().polynomial(b);
+  if (left.size() * right.size() > 1 << 16) too_long();
   Polynomial p;
-  for (const Term& x : table().polynomial(a))
-    for (const Term& y : table().polynomial(b))
+  p.reserve(left.size() * right.size());
+  for (const Term& x : left)
+    for (const Term& y : right)
       p.push_back({multiply(x.powers, y.powers), mul(x.coefficient, y.coefficient)});
   return normal(std::move(p));
 }
@@ -393,8 +453,9 @@ Dim ceil_div(Dim a, std::int64_t by) {
       return y + ceil_div(inner.of + Dim(mul(c, inner.by)), mul(inner.by, by));
     }
   }
-  const std::uint32_t id =
-      table().atom(Atom{0, x, by, fmt::format("ceil_div({}, {})", x.text(), by)});
+  std::string text = fmt::format("ceil_div({}, {})", x.text(), by);
+  if (text.size() > kMaxAtomText) too_long();
+  const std::uint32_t id = table().atom(Atom{0, x, by, std::move(text)});
   return y + table().intern({Term{{{id, 1}}, 1}});
 }
 
@@ -409,37 +470,37 @@ std::optional<std::int64_t> Dim::constant() const {
 
 Dim Dim::bind(const DimBinding& binding) const {
   if ((handle_ & kPolynomialBit) == 0) return *this;
+  // Specialising binds every size of a model, nearly always all of it: numbers then, no expressions.
+  std::optional<Symbol> open;
+  const std::int64_t bound = value_under(*this, binding, open);
+  if (!open) return Dim(bound);
   return replace_atoms(*this, [&](std::uint32_t id) {
-    const Atom a = table().atom(id);
+    const Atom& a = table().atom(id);
     if (a.by > 0) return ceil_div(a.of.bind(binding), a.by);
-    const Symbol s = Symbol::named(a.text);
+    const Symbol s(a.symbol);
     if (const auto v = binding.get(s)) return Dim(*v);
     return Dim(s);
   });
 }
 
 std::int64_t Dim::evaluate(const DimBinding& binding) const {
-  const Dim bound = bind(binding);
-  const auto v = bound.constant();
-  if (!v) {
-    std::vector<Symbol> left;
-    bound.collect(left);
-    fail(ErrorCode::shape, "size {}: the symbol \"{}\" is not bound", text(), left[0].name());
-  }
-  if (*v < 0)
-    fail(ErrorCode::shape, "size {} is negative ({}) under {}", text(), *v, binding.text());
-  return *v;
+  if ((handle_ & kPolynomialBit) == 0) return std::int64_t{handle_};
+  std::optional<Symbol> open;
+  const std::int64_t v = value_under(*this, binding, open);
+  if (open) fail(ErrorCode::shape, "size {}: the symbol \"{}\" is not bound", text(), open->name());
+  if (v < 0) fail(ErrorCode::shape, "size {} is negative ({}) under {}", text(), v, binding.text());
+  return v;
 }
 
 void Dim::collect(std::vector<Symbol>& out) const {
   if ((handle_ & kPolynomialBit) == 0) return;
   for (const Term& t : table().polynomial(*this))
     for (auto [id, e] : t.powers) {
-      const Atom a = table().atom(id);
+      const Atom& a = table().atom(id);
       if (a.by > 0) {
         a.of.collect(out);
       } else {
-        const Symbol s = Symbol::named(a.text);
+        const Symbol s(a.symbol);
         if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
       }
     }

@@ -42,6 +42,14 @@ inline constexpr Symbol out_rows(3);  ///< rows whose result is wanted
 inline constexpr Symbol past_seq(4);  ///< cached prefix, in the functional form only
 }  // namespace sym
 
+/// Hands out symbols for names of the caller's own.
+class DimEnv {
+ public:
+  /// The same symbol for the same name. Error(invalid_argument): a name of another form than
+  /// Symbol::named takes, or that of a well-known symbol.
+  static Symbol symbol(std::string_view name);
+};
+
 /// Ordered map symbol -> size; equality and digest do not depend on the order of insertion.
 class DimBinding {
  public:
@@ -69,7 +77,8 @@ class DimBinding {
 /// Equal handles mean equal values for every binding, and equal polynomials have equal handles.
 /// By construction ceil_div(x, 1) = x, ceil_div of constants folds, ceil_div(c*x, c) = x, and
 /// ceil_div(x + c*y, c) = ceil_div(x, c) + y, for an integer c > 0. Arithmetic that leaves 64 bits
-/// throws Error(limit).
+/// throws Error(limit), and so do expressions of more than 1024 terms, of a degree above 64, or with a
+/// ceil_div of more than 4096 characters: no model has them, and hostile text would grow without end.
 class Dim {
  public:
   constexpr Dim() = default;                    ///< 0

@@ -15,7 +15,7 @@ namespace {
 std::vector<const OpDef*> ops_with_samples() {
   std::vector<const OpDef*> ops;
   for (const OpDef& def : all_ops())
-    if (!def.has(Trait::source)) ops.push_back(&def);
+    if (!def.has(Trait::source) && def.control == nullptr) ops.push_back(&def);  // tests/ir has control flow
   return ops;
 }
 
@@ -28,7 +28,7 @@ TEST(AllOps, AreFoundByNameAndId) {
   EXPECT_EQ(find_op("no_such_op"), nullptr);
   EXPECT_EQ(find_op(std::uint64_t{1}), nullptr);
   EXPECT_EQ(&op_def<RmsNorm>(), find_op("rms_norm"));
-  EXPECT_THROW(op_def_by_id(1, "no_such_op"), InternalError);
+  EXPECT_THROW(op_def_by_id(1, "no_such_op"), Error);
 }
 
 TEST(AllOps, HaveSamplesWithNamesOfTheirOwn) {

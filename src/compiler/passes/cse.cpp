@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/rewrite.h"
+#include "ir/source.h"
 
 namespace rlx {
 namespace {
@@ -21,8 +22,9 @@ bool cse(Graph& graph, const PassContext&) {
   std::map<Key, Rewriter::Answer> seen;
   Rewriter rewriter(graph);
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
-    if (s.node.def->has(Trait::source) || s.node.def->has(Trait::state)) return {};
-    Key key{s.node.def->id, s.node.def->print(s.node.attrs), {}};
+    const auto constant = s.node.as<Constant>();
+    if (!constant && (s.node.def->has(Trait::source) || s.node.def->has(Trait::state))) return {};
+    Key key{s.node.def->id, constant ? fmt::format("{}", constant->data.index) : s.node.def->print(s.node.attrs), {}};
     for (Value v : s.inputs) key.inputs.emplace_back(v.node, v.index);
     if (const auto it = seen.find(key); it != seen.end()) return it->second;
     // The node that a copy would append next; known before it is made since results are numbered by
