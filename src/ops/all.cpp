@@ -14,6 +14,7 @@
 #include "ops/norm.h"
 #include "ops/product.h"
 #include "ops/quant.h"
+#include "ops/recurrent.h"
 #include "ops/reduction.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
@@ -36,7 +37,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps =
     make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
                AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{});
+               ProductOps{} + SelectOps{} + RecurrentOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {
