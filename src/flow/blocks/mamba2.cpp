@@ -20,7 +20,12 @@ std::vector<float> exchanged(const std::vector<float>& values, std::size_t rows)
 // An RMS norm of groups of lanes, each lane with its own weight.
 Value grouped_norm(FlowCtx& ctx, const Mamba2Spec& s, Value x) {
   const std::int64_t inner = s.heads * s.head_dim, group = inner / s.norm_groups;
-  const Value weight = load_flat(ctx, s.norm, inner);
+  // Stored as one vector, or as a row for each group.
+  const WeightRef* stored = ctx.weights().find(s.norm);
+  const bool by_groups = s.norm_groups > 1 && stored != nullptr && stored->shape.size() == 2;
+  const std::vector<std::int64_t> dims = by_groups ? std::vector{s.norm_groups, group} : std::vector{inner};
+  const Value weight =
+      ctx.synth_param(s.norm + ".flat", ctx.read_values(s.norm, dims), Shape({inner}, DType::f32));
   if (s.norm_groups == 1) return ctx.hir()(RmsNorm{.eps = s.eps}, x, weight);
   const Value ones = ctx.synth_param(s.norm + ".ones",
                                      std::vector<float>(static_cast<std::size_t>(group), 1.0f),
