@@ -1,13 +1,13 @@
 // Ops that carry a state from row to row: short convolutions and recurrent scans. All work on float32.
 //
 // The form of a call is that of its operand `state`:
-//   a recurrent state  rows of several sequences, x: [rows, n]. seq_start i32[batch + 1] says where
-//                      each sequence starts, past i32[batch] how many tokens it had before this step
-//                      (0: it starts from a state of zeros), slot i32[batch] which row of the state is
-//                      its own. A sequence without rows leaves its state as it is.
-//   a tensor           functional: x: [batch, seq, n], the state before the first row f32[batch, ...];
-//                      the state after the last one is the result.
-//   absent             functional, from zeros.
+// - A recurrent state: x is [rows, n], the rows of several sequences. seq_start i32[batch + 1] says
+//   where each sequence starts, past i32[batch] how many tokens it had before this step (0: it starts
+//   from a state of zeros), slot i32[batch] which row of the state is its own. A sequence without rows
+//   leaves its state as it is.
+// - A tensor: functional. x is [batch, seq, n] and the state before the first row f32[batch, ...]; the
+//   state after the last one is the result.
+// - Absent: functional, from zeros.
 // "rows" below stands for the leading dims of x in either form. Results: y, and the state.
 //
 // States are rounded to f32 after each row, so a sequence gives the same bits however it is cut into

@@ -43,7 +43,8 @@ TEST(Mamba, HasRecurrentStatesAndNoPages) {
 
 TEST(HubConfig, NumbersMayBeInfiniteAsPythonWritesThem) {
   const HubConfig c = HubConfig::from_text(
-      R"({"limit": [0.0, Infinity], "low": -Infinity, "none": NaN, "new": {"__float__": "Infinity"}, "word": "NaN \"Infinity"})",
+      R"({"limit": [0.0, Infinity], "low": -Infinity, "none": NaN, "new": {"__float__": "Infinity"},
+          "word": "NaN \"Infinity"})",
       "config.json");
   EXPECT_TRUE(std::isinf((*c.numbers("limit"))[1]));
   EXPECT_EQ(*c.number("low"), -std::numeric_limits<double>::infinity());
@@ -86,7 +87,8 @@ TEST(Mamba, BadSizesAreNamedWithTheirKey) {
   const auto expect = [](const std::string& text, std::string_view part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(with("mamba2.ssm.time_step_rank", 5), "mamba2.ssm.time_step_rank: expected a divisor of the 32 inner lanes, found 5");
+  expect(with("mamba2.ssm.time_step_rank", 5),
+         "mamba2.ssm.time_step_rank: expected a divisor of the 32 inner lanes, found 5");
   expect(with("mamba2.ssm.time_step_rank", 0), "found 0");
   expect(with("mamba2.ssm.group_count", 3), "mamba2.ssm.group_count: expected a divisor of the 4 heads, found 3");
   expect(with("mamba2.ssm.conv_kernel", 1), "mamba2.ssm.conv_kernel: expected 2 to 84, found 1");

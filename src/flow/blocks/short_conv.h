@@ -23,8 +23,7 @@ Value causal_conv(FlowCtx& ctx, const FlowState& state, Value x, const CausalCon
 std::vector<Value> recurrent_operands(FlowCtx& ctx, const FlowState& state, std::string_view name,
                                       std::initializer_list<std::int64_t> dims);
 
-/// The mixer of LFM2 (https://www.liquid.ai/blog/liquid-foundation-models-v2-our-second-series-of-generative-ai-models):
-/// b, c, x = in_proj(hidden); hidden = out_proj(c * conv(b * x)).
+/// The mixer of LFM2 (https://arxiv.org/abs/2511.23404): b, c, x = in_proj(hidden); hidden = out_proj(c * conv(b * x)).
 struct ShortConvSpec {
   std::int64_t layer = 0;  ///< the state is "conv.LAYER"
   std::int64_t hidden = 0, taps = 0;
