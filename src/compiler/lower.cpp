@@ -326,7 +326,7 @@ class Lowering {
     for (std::size_t k = 0; k < n.results.size(); ++k) {
       // An updated state is the state: the planner gives it the same place.
       const std::int32_t o =
-          n.results[k].kind == ShapeKind::kv ? state_operand(n) : target_.new_buffer(n.results[k]);
+          n.results[k].is_updated() ? state_operand(n) : target_.new_buffer(n.results[k]);
       mine.push_back(o);
       call.out.push_back(o);
     }
@@ -335,7 +335,7 @@ class Lowering {
 
   std::int32_t state_operand(const Node& n) const {
     for (Value v : n.inputs)
-      if (graph_.shape(v).kind == ShapeKind::kv) return operand(v);
+      if (graph_.shape(v).is_updated()) return operand(v);
     RLX_CHECK(false, "a state result without a state operand");
     return -1;
   }

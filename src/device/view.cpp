@@ -3,6 +3,23 @@
 #include "base/checked.h"
 
 namespace rlx {
+namespace {
+
+// Slots in front of the dims of one slot.
+TensorView recurrent_view(TensorView v) {
+  std::int64_t bytes = info(v.dtype).block_bytes;
+  for (int i = v.rank; i > 0; --i) {
+    v.dims[i] = v.dims[i - 1];
+    v.strides[i] = bytes;
+    bytes = require(checked_mul(bytes, v.dims[i]), "recurrent state");
+  }
+  v.dims[0] = 0;
+  v.strides[0] = bytes;
+  ++v.rank;
+  return v;
+}
+
+}  // namespace
 
 TensorView make_view(const Shape& shape, const DimBinding& binding) {
   static_assert(kViewRank == kMaxRank);
@@ -11,6 +28,7 @@ TensorView make_view(const Shape& shape, const DimBinding& binding) {
   v.layout = shape.layout;
   v.rank = static_cast<std::int8_t>(shape.rank());
   for (int i = 0; i < shape.rank(); ++i) v.dims[i] = shape.dim(i).evaluate(binding);
+  if (shape.kind == ShapeKind::recurrent) return recurrent_view(v);
   if (shape.rank() == 0 || shape.is_state()) return v;
   const DTypeInfo& t = info(shape.dtype);
   const int last = shape.rank() - 1;

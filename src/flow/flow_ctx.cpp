@@ -24,10 +24,16 @@ Shape shape_of(std::span<const std::int64_t> dims, DType dtype) {
 bool is_weight(DType d) { return is_float(d) || is_quantized(d); }
 
 std::vector<float> decode(const WeightRef& w) {
-  const std::int64_t n = w.shape.empty() ? 1 : w.shape.back();
+  std::int64_t n = 1;
+  for (const std::int64_t d : w.shape) n *= d;
   std::vector<float> values(static_cast<std::size_t>(n));
   decoder(w.dtype)(w.data.data(), values.data(), n);
   return values;
+}
+
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> dims) {
+  dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
+  return dims;
 }
 
 bool is_aligned(const WeightRef& w) {
@@ -128,6 +134,29 @@ Value FlowCtx::load_vector(std::string_view key, std::int64_t n) {
   return v;
 }
 
+Value FlowCtx::load_rows(std::string_view key, std::int64_t out, std::int64_t in, RowRange rows) {
+  RLX_CHECK(rows.first >= 0 && rows.count > 0 && rows.first + rows.count <= out, std::string(key));
+  const std::string name = fmt::format("{}[{}:{}]", key, rows.first, rows.first + rows.count);
+  const auto known = declared_.find(std::pair(name, false));
+  if (known != declared_.end()) return known->second.value;
+  WeightRef part{name, DType::f32, {rows.count, in}, {}, nullptr};
+  if (const WeightRef* w = lookup(key, {out, in})) {
+    const auto bytes = static_cast<std::size_t>(row_bytes(w->dtype, in));
+    part.dtype = w->dtype;
+    part.file = w->file;
+    part.data = w->data.subspan(static_cast<std::size_t>(rows.first) * bytes,
+                                static_cast<std::size_t>(rows.count) * bytes);
+  }
+  return declare(name, false, part);
+}
+
+std::vector<float> FlowCtx::read_values(std::string_view key, std::vector<std::int64_t> dims) {
+  const WeightRef* stored = weights_->find(key);
+  if (stored && without_ones(stored->shape) == without_ones(dims)) dims = stored->shape;
+  const WeightRef* w = lookup(key, dims);
+  return w ? decode(*w) : std::vector<float>{};
+}
+
 std::vector<float> FlowCtx::read_vector(std::string_view key, std::int64_t n) {
   const WeightRef* w = lookup(key, {n});
   return w ? decode(*w) : std::vector<float>{};
@@ -136,6 +165,8 @@ std::vector<float> FlowCtx::read_vector(std::string_view key, std::int64_t n) {
 Value FlowCtx::synth_param(std::string_view param, std::vector<float> data, const Shape& shape) {
   Dims dims;
   for (const Dim d : shape.dims()) dims.push_back(d.evaluate({}));
+  if (data.empty() && !issues_.empty())
+    return declare(param, false, WeightRef{std::string(param), DType::f32, dims, {}, nullptr});
   if (shape.elements().evaluate({}) != static_cast<std::int64_t>(data.size()))
     fail(ErrorCode::shape, "{}: the param \"{}\" has shape {} but {} values", stage(), param,
          shape.text(), data.size());

@@ -48,12 +48,22 @@ class FlowCtx {
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);
+  /// Rows first .. first + count - 1 of a stored matrix [out, in] as a param "key[first:end]", for
+  /// products that a checkpoint keeps in one matrix. The data is referenced.
+  struct RowRange {
+    std::int64_t first = 0, count = 0;
+  };
+  Value load_rows(std::string_view key, std::int64_t out, std::int64_t in, RowRange rows);
+  /// The values of a stored tensor in row-major order, for params that a stage computes. Dims of 1
+  /// do not count. Empty, and reported by finish(), when the tensor is missing or has other dims.
+  std::vector<float> read_values(std::string_view key, std::vector<std::int64_t> dims);
   /// The values of a stored vector, for tables that a stage computes; counts as used. Empty, and
   /// reported by finish(), when wrong.
   std::vector<float> read_vector(std::string_view key, std::int64_t n);
 
-  /// A param that the flow makes; the data goes with the model. Error(invalid_argument): a second
-  /// param of that name.
+  /// A param that the flow makes; the data goes with the model. No data: what read_values() could not
+  /// read; a param without bytes stands for it until finish() reports that. Error(invalid_argument): a
+  /// second param of that name.
   Value synth_param(std::string_view name, std::vector<float> data, const Shape& shape);
   Value synth_zeros(std::string_view name, std::int64_t n);
   /// A per-step input or a state of the graph. Error(invalid_argument): a second one of that name.

@@ -72,6 +72,8 @@ struct FlowState {
   Slot<Value> embedding{"the embedding weight", "token_embedding"};  ///< for tied heads
   std::vector<Value> residuals;  ///< residual_save pushes, residual_add pops
   NamedSlots<RopeSlot> rope{"the RoPE frequencies", "rope_frequencies"};
+  NamedSlots<Value> delta{"the operand of a gated delta net",
+                          "gated_delta_inputs"};  ///< q, k, v, z, g, beta
   NamedSlots<Value> inputs{"the input", "input"};  ///< declared by ModelFlow::input
   NamedSlots<Value> streams{"the stream",
                             "save_stream"};  ///< values beside the hidden state ("img", "txt")

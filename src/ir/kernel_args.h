@@ -25,7 +25,8 @@ struct KvPool {
 
 /// One operand. Strides are in bytes; stride of the last axis is the element size when contiguous
 /// (always so for block formats, whose dims count elements). For a kv state `data` points at a
-/// KvPool and dims are [kv_heads, head_dim]; for the page table it is i32 [slots, pages per slot].
+/// KvPool and dims are [kv_heads, head_dim]; the page table is i32 [slots, pages per slot] and a
+/// recurrent state f32 [slots, dims of one slot].
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;

@@ -14,7 +14,7 @@ namespace rlx {
 /// normal: about Gaussian with deviation `scale`; a block format is encoded from such values, or,
 /// where it has no encoder, gets
 ///         random blocks with finite scales of that size. scale = 0: all zeros.
-/// range: integers in [0, scale).
+/// range: integers in [0, scale), or in [scale, 0) for a scale below 0.
 /// given: `ints` as they are (indices, starts, lengths, positions).
 /// ones: all 1.
 /// frequencies: element i of n is scale^(-i/n): the inverse frequencies of RoPE with that base.
@@ -26,14 +26,16 @@ namespace rlx {
 /// the kv operand. A fixed
 ///     permutation of all page ids 0 .. ints.size() - 1 (the capacity of the cache), so that no
 ///     slot has neighbouring pages.
-/// Every sample with states has exactly one operand of each of these two.
-enum class Fill : std::uint8_t { normal, range, given, kv, pages, ones, frequencies };
+/// Every sample with a cache has exactly one operand of each of these two.
+/// recurrent: a recurrent state of ints[0] slots, filled with normal values: what stands in the slot
+/// of a sequence that begins must not be read. A sample has at most one, and then no cache.
+enum class Fill : std::uint8_t { normal, range, given, kv, pages, ones, frequencies, recurrent };
 
 struct SampleOperand {
   Shape shape;  ///< concrete sizes
   Fill fill = Fill::normal;
   float scale = 1.0f;
-  std::vector<std::int32_t> ints;  ///< Fill::given, kv and pages
+  std::vector<std::int32_t> ints;  ///< Fill::given, kv, pages and recurrent
 };
 
 struct Sample {

@@ -54,11 +54,11 @@ void verify(const Graph& graph, std::string_view after) {
     }
     const bool updates = [&] {
       for (const Shape& s : n.results)
-        if (s.kind == ShapeKind::kv) return true;
+        if (s.is_updated()) return true;
       return false;
     }();
     for (Value v : n.inputs) {
-      if (graph.shape(v).kind != ShapeKind::kv) continue;
+      if (!graph.shape(v).is_updated()) continue;
       const auto [it, fresh] = updated_by.try_emplace({v.node, v.index}, -1);
       if (it->second >= 0)
         broken(graph, after, i,

@@ -11,7 +11,7 @@ namespace {
 /// without a head.
 std::string hub_prefix(const Architecture& family, const WeightSource& weights) {
   for (const std::string_view prefix :
-       {"model.", "language_model.model.", "model.language_model.", ""}) {
+       {"model.", "language_model.model.", "model.language_model.", "backbone.", ""}) {
     const TensorNames names(family.tensors, ConfigFormat::hub, std::string(prefix));
     if (weights.find(names.weight("embedding"))) return std::string(prefix);
   }

@@ -61,13 +61,14 @@ struct Architecture {
   NameList model_types;           ///< config.json: model_type, when there are no architectures
   std::string_view hub_defaults;  ///< JSON: what a config.json of this family may leave out
   std::span<const TensorName> tensors;
+  bool attention_free = false;  ///< no heads, no RoPE: recurrent layers only
   /// What differs from the common reading of the format; counts are checked before.
   void (*read_gguf)(const GgufFile& file, const WeightSource& weights, DecoderConfig& config);
   void (*read_hub)(const HubConfig& hub, DecoderConfig& config);
   ModelFlow (*flow)(const FlowInput& in);
 };
 
-extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3;
+extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kMamba, kMamba2;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();

@@ -50,14 +50,27 @@ struct Rule {
 const Rule kCountRules[] = {
     RLX_INTEGER_RULE("block_count", "num_hidden_layers", layers, 1, t.tensors),
     RLX_INTEGER_RULE("embedding_length", "hidden_size", hidden, 1, kMaxInt),
+};
+
+// Of families with attention, among the counts.
+const Rule kHeadRules[] = {
     RLX_INTEGER_RULE("attention.head_count", "num_attention_heads", heads, 1, t.largest),
 };
 
 const Rule kRules[] = {
-    RLX_INTEGER_RULE("feed_forward_length", "intermediate_size", inner, 1, kMaxInt),
     RLX_INTEGER_RULE("vocab_size", "vocab_size", vocab, 1, kMaxInt),
     RLX_INTEGER_RULE("context_length", "max_position_embeddings", context, 1, kMaxInt),
     RLX_INTEGER_RULE("expert_count", "num_local_experts", experts, 0, 0),
+    RLX_NUMBER_RULE("attention.layer_norm_rms_epsilon", "rms_norm_eps", eps, "a number above 0",
+                    v > 0.0 && v < 1.0),
+    RLX_NUMBER_RULE("embedding_scale", "embedding_multiplier", embedding_scale, "a finite number",
+                    true),
+    RLX_NUMBER_RULE("final_logit_softcapping", "final_logit_softcapping", final_softcap,
+                    "0 (none) or above", v >= 0.0),
+};
+
+const Rule kAttentionRules[] = {
+    RLX_INTEGER_RULE("feed_forward_length", "intermediate_size", inner, 1, kMaxInt),
     {"attention.head_count_kv", "num_key_value_heads",
      [](const DecoderConfig& c, const TensorLimits&) {
        return c.kv_heads >= 1 && c.kv_heads <= c.heads && c.heads % c.kv_heads == 0;
@@ -89,14 +102,8 @@ const Rule kRules[] = {
        return fmt::format("an even number of lanes, 2 to the head size {}", c.head_dim);
      },
      [](const DecoderConfig& c) { return fmt::to_string(c.rotary_dim); }},
-    RLX_NUMBER_RULE("attention.layer_norm_rms_epsilon", "rms_norm_eps", eps, "a number above 0",
-                    v > 0.0 && v < 1.0),
     RLX_NUMBER_RULE("attention.scale", "query_pre_attn_scalar", attention_scale,
                     "a scale of the scores above 0", v > 0.0),
-    RLX_NUMBER_RULE("embedding_scale", "embedding_multiplier", embedding_scale, "a finite number",
-                    true),
-    RLX_NUMBER_RULE("final_logit_softcapping", "final_logit_softcapping", final_softcap,
-                    "0 (none) or above", v >= 0.0),
     RLX_INTEGER_RULE("attention.sliding_window", "sliding_window", window, 0, kMaxInt),
     {"attention.sliding_window_pattern", "layer_types",
      [](const DecoderConfig& c, const TensorLimits&) {
@@ -106,6 +113,20 @@ const Rule kRules[] = {
        return fmt::format("an entry for each of the {} layers", c.layers);
      },
      [](const DecoderConfig& c) { return fmt::format("{} entries", c.windowed.size()); }},
+};
+
+// Of families with recurrent layers. Each size is one of a tensor's, so none is above the largest.
+const Rule kSsmRules[] = {
+    RLX_INTEGER_RULE("ssm.inner_size", "intermediate_size", ssm.inner, 1, t.largest),
+    RLX_INTEGER_RULE("ssm.state_size", "state_size", ssm.states, 1, t.largest),
+    RLX_INTEGER_RULE("ssm.conv_kernel", "conv_kernel", ssm.taps, 2, t.largest),
+    RLX_INTEGER_RULE("ssm.time_step_rank", "time_step_rank", ssm.rank, 0, t.largest),
+    RLX_INTEGER_RULE("ssm.time_step_rank", "num_heads", ssm.heads, 0, t.largest),
+    RLX_INTEGER_RULE("ssm.group_count", "n_groups", ssm.groups, 1, t.largest),
+    RLX_NUMBER_RULE("ssm.time_step_limit", "time_step_limit", ssm.dt_min, "numbers, 0 <= low <= high",
+                    v >= 0.0 && v <= c.ssm.dt_max),
+    RLX_NUMBER_RULE("ssm.inner_norm_epsilon", "mixer_rms_eps", ssm.inner_eps, "a number above 0",
+                    v > 0.0 && v < 1.0),
 };
 
 /// The same for one RopeConfig of the two.
@@ -204,11 +225,14 @@ TensorLimits TensorLimits::of(const WeightSource& weights) {
 
 void validate_counts(const DecoderConfig& config, const TensorLimits& limits) {
   check_rules(kCountRules, config, limits);
+  if (!config.attention_free) check_rules(kHeadRules, config, limits);
 }
 
 void validate(const DecoderConfig& config, const TensorLimits& limits) {
   validate_counts(config, limits);
   check_rules(kRules, config, limits);
+  if (config.attention_free) return check_rules(kSsmRules, config, limits);
+  check_rules(kAttentionRules, config, limits);
   check_rope(config, config.rope);
   check_rope(config, config.local_rope);
 }

@@ -10,10 +10,24 @@
 #include "models/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/recurrent.h"
 
 namespace rlx {
 
 enum class ConfigFormat : std::uint8_t { gguf, hub };
+
+/// Sizes of the recurrent layers of a state-space model.
+struct SsmConfig {
+  std::int64_t inner = 0;   ///< lanes of a layer's state, heads * head_dim
+  std::int64_t states = 0;  ///< numbers per lane
+  std::int64_t taps = 0;    ///< rows that the short convolution reads
+  std::int64_t rank = 0;    ///< Mamba: of the projection of the step size
+  std::int64_t heads = 0, head_dim = 0, groups = 1;        ///< Mamba-2
+  double dt_min = 0.0, dt_max = kNoStepLimit;              ///< Mamba-2: limits of the step size
+  std::int64_t norm_groups = 1;                            ///< Mamba-2: of the norm behind the gate
+  bool bias = false, conv_bias = true, inner_norm = false; ///< inner_norm: of dt, b and c (Falcon Mamba)
+  double inner_eps = 1e-6;
+};
 
 struct DecoderConfig {
   std::string architecture;  ///< the family: "llama", "gemma3", ...
@@ -25,6 +39,8 @@ struct DecoderConfig {
   std::int64_t vocab = 0, hidden = 0, inner = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0, rotary_dim = 0;
   std::int64_t context = 0;
+  bool attention_free = false;  ///< no heads, no RoPE: these fields stay 0
+  SsmConfig ssm;                ///< of families with recurrent layers
   std::int64_t experts = 0;  ///< above 0: a mixture, which these families are not
   double eps = 1e-6;
   std::string activation;  ///< as the file calls it; `act` is what it means

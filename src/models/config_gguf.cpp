@@ -82,6 +82,14 @@ RopeConfig read_rope(const GgufFile& file, const Keys& keys, const WeightSource&
   return r;
 }
 
+void read_attention(const Keys& keys, DecoderConfig& c) {
+  c.inner = keys.required("feed_forward_length");
+  c.kv_heads = keys.integer("attention.head_count_kv", c.heads);
+  c.head_dim = keys.integer("attention.key_length", c.hidden / c.heads);
+  c.value_dim = keys.integer("attention.value_length", c.head_dim);
+  c.rotary_dim = keys.integer("rope.dimension_count", c.head_dim);
+}
+
 std::int64_t vocab_of(const Keys& keys, const WeightSource& weights) {
   const WeightRef* table = weights.find("token_embd.weight");
   return keys.integer("vocab_size", table && table->shape.size() == 2 ? table->shape[0] : 0);
@@ -104,18 +112,15 @@ DecoderConfig read_config(const Architecture& family, const GgufFile& file,
          parts);
   const TensorLimits limits = TensorLimits::of(weights);
 
+  c.attention_free = family.attention_free;
   c.layers = keys.required("block_count");
   c.hidden = keys.required("embedding_length");
-  c.heads = keys.required("attention.head_count");
+  if (!c.attention_free) c.heads = keys.required("attention.head_count");
   validate_counts(c, limits);
-  c.inner = keys.required("feed_forward_length");
+  if (!c.attention_free) read_attention(keys, c);
   c.context = keys.required("context_length");
   c.vocab = vocab_of(keys, weights);
   c.experts = keys.integer("expert_count", 0);
-  c.kv_heads = keys.integer("attention.head_count_kv", c.heads);
-  c.head_dim = keys.integer("attention.key_length", c.hidden / c.heads);
-  c.value_dim = keys.integer("attention.value_length", c.head_dim);
-  c.rotary_dim = keys.integer("rope.dimension_count", c.head_dim);
   c.eps = keys.number("attention.layer_norm_rms_epsilon", c.eps);
   c.activation = keys.text("hidden_activation", "silu");
   c.qkv_bias = weights.find("blk.0.attn_q.bias") != nullptr;
@@ -125,7 +130,7 @@ DecoderConfig read_config(const Architecture& family, const GgufFile& file,
   c.attention_scale = keys.number("attention.scale", 0.0);
   c.final_softcap = keys.number("final_logit_softcapping", 0.0);
   c.windowed.assign(static_cast<std::size_t>(c.layers), false);
-  c.rope = read_rope(file, keys, weights, c.context);
+  if (!c.attention_free) c.rope = read_rope(file, keys, weights, c.context);
   family.read_gguf(file, weights, c);
   c.act = activation_of(c);
   if (c.attention_scale == 0.0 && c.head_dim > 0)

@@ -131,20 +131,21 @@ DecoderConfig read_config(const Architecture& family, const HubConfig& top,
   const HubConfig hub = top.object("text_config").value_or(top).over(family.hub_defaults);
   const TensorLimits limits = TensorLimits::of(weights);
 
+  c.attention_free = family.attention_free;
   c.layers = hub.required_integer("num_hidden_layers");
   c.hidden = hub.required_integer("hidden_size");
-  c.heads = hub.required_integer("num_attention_heads");
+  if (!c.attention_free) c.heads = hub.required_integer("num_attention_heads");
   validate_counts(c, limits);
-  c.inner = hub.required_integer("intermediate_size");
+  if (!c.attention_free) c.inner = hub.required_integer("intermediate_size");
   c.vocab = hub.required_integer("vocab_size");
   c.context = hub.required_integer("max_position_embeddings");
   c.experts = hub.integer("num_local_experts").value_or(0);
   c.eps = hub.number("rms_norm_eps").value_or(c.eps);
   c.activation = hub.text("hidden_act").value_or("silu");
   c.tied = hub.flag("tie_word_embeddings").value_or(false);
-  read_attention(hub, c);
+  if (!c.attention_free) read_attention(hub, c);
   c.windowed.assign(static_cast<std::size_t>(c.layers), false);
-  c.rope = read_hub_rope(hub, "full_attention", c.context);
+  if (!c.attention_free) c.rope = read_hub_rope(hub, "full_attention", c.context);
   family.read_hub(hub, c);
   c.act = activation_of(c);
   if (c.attention_scale == 0.0 && c.head_dim > 0)

@@ -1,5 +1,7 @@
 #include "models/hub_config.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -29,6 +31,48 @@ std::optional<std::int64_t> to_integer(const Json& v) {
   return std::nullopt;
 }
 
+constexpr std::string_view kNotFinite = "__float__";
+
+std::optional<double> to_number(const Json& v) {
+  if (v.is_number()) return v.get<double>();
+  if (!v.is_object() || v.size() != 1 || !v.contains(kNotFinite)) return std::nullopt;
+  const Json& name = v.at(std::string(kNotFinite));
+  if (name == "Infinity") return std::numeric_limits<double>::infinity();
+  if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (name == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  return std::nullopt;
+}
+
+/// JSON has no infinity, but Python writes it: the words outside of strings become objects.
+std::string with_finite_numbers(std::string_view text) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const std::string_view* word =
+        std::find_if(std::begin(kWords), std::end(kWords), [&](std::string_view w) {
+          return !in_string && text.substr(i).starts_with(w);
+        });
+    if (word != std::end(kWords)) {
+      out += fmt::format("{{\"{}\": \"{}\"}}", kNotFinite, *word);
+      i += word->size();
+      continue;
+    }
+    out += c;
+    if (c == '\\' && in_string && i + 1 < text.size()) out += text[++i];
+    if (c == '"') in_string = !in_string;
+    ++i;
+  }
+  return out;
+}
+
+Json parse(std::string_view text) {
+  const bool plain = text.find("Infinity") == std::string_view::npos &&
+                     text.find("NaN") == std::string_view::npos;
+  return plain ? Json::parse(text) : Json::parse(with_finite_numbers(text));
+}
+
 }  // namespace
 
 HubConfig HubConfig::from_file(const std::filesystem::path& path) {
@@ -38,7 +82,7 @@ HubConfig HubConfig::from_file(const std::filesystem::path& path) {
 HubConfig HubConfig::from_text(std::string_view text, std::string file) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = parse(text);
   } catch (const Json::exception& e) {
     fail(ErrorCode::format, "{}: expected JSON: {}", file, e.what());
   }
@@ -69,8 +113,9 @@ std::optional<std::int64_t> HubConfig::integer(std::string_view key) const {
 std::optional<double> HubConfig::number(std::string_view key) const {
   const Json* v = find(key);
   if (!v) return std::nullopt;
-  if (!v->is_number()) fail_type(key, "a number", *v);
-  return v->get<double>();
+  const std::optional<double> n = to_number(*v);
+  if (!n) fail_type(key, "a number", *v);
+  return n;
 }
 
 std::optional<bool> HubConfig::flag(std::string_view key) const {
@@ -105,8 +150,9 @@ std::optional<std::vector<float>> HubConfig::numbers(std::string_view key) const
   std::vector<float> list;
   if (!v->is_array()) fail_type(key, "a list of numbers", *v);
   for (const Json& item : *v) {
-    if (!item.is_number()) fail_type(key, "a list of numbers", *v);
-    list.push_back(item.get<float>());
+    const std::optional<double> n = to_number(item);
+    if (!n) fail_type(key, "a list of numbers", *v);
+    list.push_back(static_cast<float>(*n));
   }
   return list;
 }

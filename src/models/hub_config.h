@@ -1,6 +1,7 @@
 // Typed reading of a JSON object of the hub (config.json, generation_config.json,
 // tokenizer_config.json). A value of another type is Error(format) that names file, key, expected
-// and found; null counts as absent.
+// and found; null counts as absent. Numbers may be Infinity, -Infinity and NaN, as Python writes them
+// or as {"__float__": "Infinity"}.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@
 #include "ops/norm.h"
 #include "ops/product.h"
 #include "ops/quant.h"
+#include "ops/recurrent.h"
 #include "ops/reduction.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
@@ -37,10 +38,13 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
   return table;
 }
 
-constexpr auto kOps =
-    make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
-               AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{} + ControlOps{});
+constexpr auto kOps = make_table(  //
+    SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
+    BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
+    RecurrentOps{});
+=======
+               ProductOps{} + SelectOps{} + RecurrentOps{});
+>>>>>>> c599a9a1922c0b0a868b58f58a5e3db0cc2725a0
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

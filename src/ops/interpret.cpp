@@ -11,10 +11,11 @@
 namespace rlx {
 namespace {
 
-// A value while a graph runs: a tensor, or a cache that it stands for.
+// A value while a graph runs: a tensor, or a cache or recurrent state that it stands for.
 struct Slot {
   std::optional<Tensor> tensor;
   KvPool* pool = nullptr;
+  const Tensor* recurrent = nullptr;
 };
 using NodeSlots = std::vector<std::vector<Slot>>;  // [node][result]
 
@@ -74,6 +75,7 @@ std::unique_ptr<Plan> make_plan(Graph graph, std::vector<Value> sources, std::ve
 }
 
 TensorView view(const Slot& slot, const Shape& shape) {
+  if (slot.recurrent != nullptr) return access::view_of(*slot.recurrent);
   if (slot.pool == nullptr) return access::view_of(*slot.tensor);
   TensorView v;
   v.data = slot.pool;
@@ -85,9 +87,10 @@ TensorView view(const Slot& slot, const Shape& shape) {
 
 // Room for a result; the state that an op returns is the state that it got.
 Slot make_result(const Shape& shape, std::span<const Slot> inputs) {
-  if (shape.kind == ShapeKind::kv) {
-    const auto at =
-        std::find_if(inputs.begin(), inputs.end(), [](const Slot& s) { return s.pool != nullptr; });
+  if (shape.is_updated()) {
+    const auto at = std::find_if(inputs.begin(), inputs.end(), [](const Slot& s) {
+      return s.pool != nullptr || s.recurrent != nullptr;
+    });
     RLX_CHECK(at != inputs.end(), "a state result needs a state operand");
     return *at;
   }
@@ -197,6 +200,8 @@ struct Interpreter::Impl {
         fail(ErrorCode::invalid_argument, "{}: state \"{}\": the run has no states",
              plan->graph.name, n.name);
       if (shape.kind == ShapeKind::pages) return {state->page_table()};
+      if (shape.kind == ShapeKind::recurrent)
+        return {std::nullopt, nullptr, &state->recurrent(n.name, shape)};
       return {std::nullopt, &state->pool(n.name, shape)};
     }
     for (const auto* map : {&values, &params})

@@ -16,7 +16,8 @@
 
 namespace rlx {
 
-/// KV caches in plain pages, and the page table that they share. Persists between runs.
+/// KV caches in plain pages, the page table that they share, and recurrent states. Persists between
+/// runs.
 class InterpreterState {
  public:
   /// `slots` sequences of at most `pages_per_slot` * 64 tokens; slot s owns the pages s *
@@ -42,6 +43,14 @@ class InterpreterState {
   /// values, zeros where no page is.
   Tensor export_cache(std::string_view name) const;
 
+  /// The rows of a recurrent state, f32[slots, dims of one slot], made of zeros when it is first
+  /// asked for. Error(shape) when it exists with another shape.
+  Tensor& recurrent(std::string_view name, const Shape& shape);
+  /// Copies rows of the same size into a recurrent state. Error(shape) when the sizes disagree.
+  void import_recurrent(std::string_view name, const Shape& shape, const Tensor& rows);
+  /// A copy of the rows. Error(invalid_argument): no recurrent state of that name.
+  Tensor export_recurrent(std::string_view name) const;
+
  private:
   struct Cache {
     Shape shape;
@@ -55,6 +64,7 @@ class InterpreterState {
 
   Tensor table_;
   std::map<std::string, Cache, std::less<>> caches_;
+  std::map<std::string, Tensor, std::less<>> recurrent_;
 };
 
 class Interpreter {

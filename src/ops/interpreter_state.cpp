@@ -115,4 +115,32 @@ Tensor InterpreterState::export_cache(std::string_view name) const {
   return content;
 }
 
+Tensor& InterpreterState::recurrent(std::string_view name, const Shape& shape) {
+  RLX_CHECK(shape.kind == ShapeKind::recurrent, shape.text());
+  std::vector<std::int64_t> dims = {slots()};
+  for (Dim d : shape.dims()) dims.push_back(d.evaluate({}));
+  const auto at = recurrent_.find(name);
+  if (at == recurrent_.end())
+    return recurrent_.emplace(std::string(name), Tensor::zeros(std::move(dims))).first->second;
+  if (at->second.dims() != dims)
+    fail(ErrorCode::shape, "state \"{}\": expected {} of {} slots, found {}", name, shape.text(),
+         slots(), at->second.text());
+  return at->second;
+}
+
+void InterpreterState::import_recurrent(std::string_view name, const Shape& shape,
+                                        const Tensor& rows) {
+  Tensor& state = recurrent(name, shape);
+  if (!(rows.shape() == state.shape()))
+    fail(ErrorCode::shape, "state \"{}\": expected {}, found {}", name, state.text(), rows.text());
+  std::memcpy(state.mutable_data(), rows.data(), static_cast<std::size_t>(rows.byte_size()));
+}
+
+Tensor InterpreterState::export_recurrent(std::string_view name) const {
+  const auto found = recurrent_.find(name);
+  if (found == recurrent_.end())
+    fail(ErrorCode::invalid_argument, "no recurrent state is named \"{}\"", name);
+  return Tensor::from(found->second.dims(), found->second.as<float>());
+}
+
 }  // namespace rlx

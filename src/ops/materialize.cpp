@@ -106,6 +106,13 @@ std::int64_t slots_of(const Sample& sample) {
   return 0;
 }
 
+// The shape of all slots of a recurrent state.
+Shape recurrent_rows(const SampleOperand& o) {
+  std::vector<Dim> dims = {Dim(o.ints[0])};
+  for (Dim d : o.shape.dims()) dims.push_back(d);
+  return Shape(std::span<const Dim>(dims), o.shape.dtype);
+}
+
 Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
   const auto n = static_cast<std::int64_t>(o.ints.size());
   switch (o.fill) {
@@ -117,6 +124,8 @@ Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
       return cache_content(o, random);
     case Fill::pages:
       return Tensor::from({slots_of(sample), n / slots_of(sample)}, o.ints);
+    case Fill::recurrent:
+      return normal({recurrent_rows(o), Fill::normal, o.scale, {}}, random);
     default:
       break;
   }
@@ -169,6 +178,8 @@ std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
     if (sample.operands[i].fill == Fill::pages) {
       state = InterpreterState(values[i].dims()[0], values[i].dims()[1]);
       state.set_page_table(values[i].as<std::int32_t>());
+    } else if (sample.operands[i].fill == Fill::recurrent) {
+      state = InterpreterState(values[i].dims()[0], 1);
     }
   std::vector<NamedTensor> inputs;
   std::string cache;
@@ -177,18 +188,23 @@ std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
     if (o.fill == Fill::kv) {
       cache = operand_name(def, i);
       state.import_cache(cache, o.shape, o.ints, values[i]);
+    } else if (o.fill == Fill::recurrent) {
+      cache = operand_name(def, i);
+      state.import_recurrent(cache, o.shape, values[i]);
     } else if (o.fill != Fill::pages) {
       inputs.push_back({operand_name(def, i), values[i]});
     }
   }
   Graph graph = sample_graph(def, sample);
   const std::vector<Output> declared(graph.outputs().begin(), graph.outputs().end());
-  std::vector<bool> is_cache;
-  for (const Output& o : declared) is_cache.push_back(graph.shape(o.value).is_state());
+  std::vector<ShapeKind> kinds;
+  for (const Output& o : declared) kinds.push_back(graph.shape(o.value).kind);
   std::vector<NamedTensor> outputs = Interpreter(std::move(graph)).run(inputs, state);
   std::vector<Tensor> results;
   for (std::size_t i = 0, next = 0; i < declared.size(); ++i)
-    results.push_back(is_cache[i] ? state.export_cache(cache) : std::move(outputs[next++].tensor));
+    results.push_back(kinds[i] == ShapeKind::kv          ? state.export_cache(cache)
+                      : kinds[i] == ShapeKind::recurrent ? state.export_recurrent(cache)
+                                                         : std::move(outputs[next++].tensor));
   return results;
 }
 

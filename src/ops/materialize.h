@@ -11,7 +11,8 @@ namespace rlx {
 
 /// One tensor for each operand, the same for the same seed on every machine. In place of a kv state
 /// its content before the call: f32[2, tokens of all slots, kv_heads, head_dim], keys before
-/// values, slot after slot. In place of the page table: i32[slots, pages per slot].
+/// values, slot after slot. In place of the page table: i32[slots, pages per slot]; of a recurrent
+/// state: f32[slots, dims of one slot].
 std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed);
 
 /// A graph of the sample's op alone. Sources are called as the op's operands ("x", "w", or
@@ -20,7 +21,7 @@ Graph sample_graph(const OpDef& def, const Sample& sample);
 
 /// The results of the oracle. In place of a kv state its content after the call, as
 /// InterpreterState::export_cache gives it: f32[2, slots, pages per slot * 64, kv_heads, head_dim],
-/// zeros where no token is.
+/// zeros where no token is. In place of a recurrent state: f32[slots, dims of one slot].
 std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
                                const std::vector<Tensor>& values);
 

@@ -74,6 +74,10 @@ SampleOperand Batch::positions() const {
   return given(std::move(tokens));
 }
 
+SampleOperand Batch::recurrent(std::initializer_list<std::int64_t> dims) const {
+  return {Shape::recurrent_state(dims), Fill::recurrent, 1.0f, {slots}};
+}
+
 std::vector<Batch> batches() {
   return {
       {"first_token", {0}, {1}, {0}, 1, 1},

@@ -45,6 +45,8 @@ struct Batch {
   SampleOperand slot_ids() const { return given(slot); }
   SampleOperand pages() const;
   SampleOperand positions() const;
+  /// A recurrent state for the slots.
+  SampleOperand recurrent(std::initializer_list<std::int64_t> dims) const;
 };
 
 /// Prompts, decode steps and mixed batches: pages partly filled, tokens at the edges of pages and

@@ -33,6 +33,7 @@ class Stepper {
   void rewind() {
     for (std::int64_t s = 0; s < test_.sequences; ++s)
       decoder_.truncate(std::min(decoder_.past(s), test_.depth), s);
+    fill_depth();  // a model with recurrent states went back to the start
   }
   void fill_depth() {
     for (std::int64_t s = 0; s < test_.sequences; ++s)

@@ -41,8 +41,9 @@ std::int64_t ChatSession::reuse(const std::vector<std::int32_t>& prompt) {
       cached_.begin(), cached_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin());
   static_cast<void>(theirs);
   cached_.erase(mine, cached_.end());
-  const auto common = static_cast<std::int64_t>(cached_.size());
-  model_.decoder().truncate(common, options_.sequence);
+  const std::int64_t common = model_.decoder().truncate(
+      static_cast<std::int64_t>(cached_.size()), options_.sequence);
+  cached_.resize(static_cast<std::size_t>(common));
   return common;
 }
 

@@ -278,11 +278,12 @@ std::int64_t Decoder::past(std::int64_t sequence) const {
   return impl_->past[static_cast<std::size_t>(sequence)];
 }
 
-void Decoder::truncate(std::int64_t tokens, std::int64_t sequence) {
+std::int64_t Decoder::truncate(std::int64_t tokens, std::int64_t sequence) {
   const std::int64_t had = past(sequence);
   if (tokens < 0 || tokens > had)
     fail(ErrorCode::invalid_argument, "truncate to {} tokens: expected 0 to {}", tokens, had);
-  impl_->past[static_cast<std::size_t>(sequence)] = tokens;
+  if (tokens < had && !impl_->cache->can_cut()) tokens = 0;
+  return impl_->past[static_cast<std::size_t>(sequence)] = tokens;
 }
 
 std::string Decoder::text(std::string_view stage, const DimBinding& sizes, bool with_passes) const {

@@ -66,8 +66,9 @@ class Decoder {
                               Want want = Want::last);  ///< sequence 0
 
   std::int64_t past(std::int64_t sequence = 0) const;
-  /// Cuts a sequence back to `tokens` (<= past).
-  void truncate(std::int64_t tokens, std::int64_t sequence = 0);
+  /// Cuts a sequence back to `tokens` (<= past). Returns how many tokens are left: a model with
+  /// recurrent states, which hold the end of a sequence only, falls back to 0 when anything is cut.
+  std::int64_t truncate(std::int64_t tokens, std::int64_t sequence = 0);
 
   DecoderStats stats() const;
   const DispatchReport& dispatch() const;

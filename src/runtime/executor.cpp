@@ -81,6 +81,7 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
           v.strides[1] = sizeof(std::int32_t);
           v.strides[0] = v.dims[1] * v.strides[1];
         }
+        if (o.shape.kind == ShapeKind::recurrent) v.dims[0] = bindings_.slots;
         break;
     }
   }

@@ -22,6 +22,13 @@ PoolSize pool_size(const StateEntry& s, const Backend& backend, std::int64_t pag
   return p;
 }
 
+// Bytes of a recurrent state for all slots.
+std::int64_t recurrent_bytes(const StateEntry& s, std::int64_t slots) {
+  std::int64_t bytes = require(checked_mul(slots, std::int64_t{info(s.shape.dtype).block_bytes}), "state");
+  for (Dim d : s.shape.dims()) bytes = require(checked_mul(bytes, d.evaluate({})), "state");
+  return require(checked_round_up(bytes, kAlign), "state");
+}
+
 std::int64_t page_count(std::int64_t slots, std::int64_t context) {
   const std::int64_t pages =
       require(checked_mul(slots, ceil_div(context, kPageTokens)), "KV cache");
@@ -36,10 +43,13 @@ std::int64_t page_count(std::int64_t slots, std::int64_t context) {
 std::int64_t KvCache::bytes_for(const Program& program, const Backend& backend, std::int64_t slots,
                                 std::int64_t context) {
   std::int64_t sum = 0;
-  for (const StateEntry& s : program.states)
+  for (const StateEntry& s : program.states) {
+    std::int64_t bytes = 0;
     if (s.shape.kind == ShapeKind::kv)
-      sum = require(checked_add(sum, pool_size(s, backend, page_count(slots, context)).bytes),
-                    "KV cache");
+      bytes = pool_size(s, backend, page_count(slots, context)).bytes;
+    if (s.shape.kind == ShapeKind::recurrent) bytes = recurrent_bytes(s, slots);
+    sum = require(checked_add(sum, bytes), "KV cache");
+  }
   return sum;
 }
 
@@ -58,6 +68,12 @@ KvCache::KvCache(const Program& program, const Backend& backend, std::int64_t sl
   for (const StateEntry& s : program.states) {
     if (s.shape.kind == ShapeKind::pages) {
       states_.push_back(table_.data());
+      continue;
+    }
+    if (s.shape.kind == ShapeKind::recurrent) {
+      recurrent_ = true;
+      states_.push_back(at);
+      at += recurrent_bytes(s, slots);
       continue;
     }
     const PoolSize p = pool_size(s, backend, pages);

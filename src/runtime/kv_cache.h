@@ -1,5 +1,5 @@
-// The states of decoder sequences: paged KV pools, one per attention layer, and the page table that
-// they share.
+// The states of decoder sequences: paged KV pools, one per attention layer, the page table that they
+// share, and the states of recurrent layers, one row per slot.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,11 @@ class KvCache {
   static std::int64_t bytes_for(const Program& program, const Backend& backend, std::int64_t slots,
                                 std::int64_t context);
 
-  /// What an operand of state entry i points at: a KvPool, or the table.
+  /// What an operand of state entry i points at: a KvPool, the table, or the rows of a recurrent
+  /// state.
   void* state(std::size_t i) { return states_[i]; }
+  /// Recurrent states hold the end of a sequence only: it cannot be cut back to an earlier token.
+  bool can_cut() const { return !recurrent_; }
   std::int64_t slots() const { return slots_; }
   std::int64_t pages_per_slot() const { return pages_per_slot_; }
   std::int64_t bytes() const { return arena_.size(); }
@@ -34,6 +37,7 @@ class KvCache {
   std::vector<KvPool> pools_;
   std::vector<std::int32_t> table_;
   std::vector<void*> states_;
+  bool recurrent_ = false;
 };
 
 }  // namespace rlx

@@ -29,6 +29,13 @@ Shape Shape::page_table() {
   return s;
 }
 
+Shape Shape::recurrent_state(std::initializer_list<std::int64_t> dims) {
+  const std::vector<Dim> sizes(dims.begin(), dims.end());
+  Shape s(std::span<const Dim>(sizes), DType::f32);
+  s.kind = ShapeKind::recurrent;
+  return s;
+}
+
 Dim Shape::dim(int axis) const {
   const int a = axis < 0 ? axis + rank_ : axis;
   RLX_CHECK(a >= 0 && a < rank_, text());
@@ -70,8 +77,9 @@ Shape Shape::bind(const DimBinding& binding) const {
 
 std::string Shape::text() const {
   if (kind == ShapeKind::pages) return "pages";
-  std::string text =
-      kind == ShapeKind::kv ? fmt::format("kv<{}>[", name(dtype)) : fmt::format("{}[", name(dtype));
+  std::string text = kind == ShapeKind::kv          ? fmt::format("kv<{}>[", name(dtype))
+                     : kind == ShapeKind::recurrent ? fmt::format("recurrent<{}>[", name(dtype))
+                                                    : fmt::format("{}[", name(dtype));
   for (int i = 0; i < rank_; ++i)
     text += (i > 0 ? ", " : "") + dims_[static_cast<std::size_t>(i)].text();
   text += "]";
@@ -93,6 +101,10 @@ Shape Shape::parse(std::string_view text) {
   if (head.starts_with("kv<") && head.ends_with(">")) {
     s.kind = ShapeKind::kv;
     head = head.substr(3, head.size() - 4);
+  } else if (constexpr std::string_view prefix = "recurrent<";
+             head.starts_with(prefix) && head.ends_with(">")) {
+    s.kind = ShapeKind::recurrent;
+    head = head.substr(prefix.size(), head.size() - prefix.size() - 1);
   }
   const auto dtype = dtype_from_name(head);
   if (!dtype) bad(fmt::format("unknown dtype \"{}\"", head));
@@ -117,6 +129,10 @@ Shape Shape::parse(std::string_view text) {
   if (kind == ShapeKind::kv &&
       (s.rank() != 2 || !s.dim(0).is_constant() || !s.dim(1).is_constant()))
     bad("a kv state has two constant dims");
+  if (kind == ShapeKind::recurrent &&
+      (s.rank() < 1 || s.rank() >= kMaxRank ||
+       !std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.constant().value_or(0) > 0; })))
+    bad("a recurrent state has one to five constant dims above 0");
   if (tail == "@p16")
     s.layout = Layout::p16;
   else if (!tail.empty())

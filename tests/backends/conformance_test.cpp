@@ -65,7 +65,7 @@ class RowRun {
     out_.clear();
     for (std::size_t i = 0; i < in_shapes_.size(); ++i) in_.push_back(operand(i));
     for (const Shape& s : out_shapes_)
-      out_.push_back(s.kind == ShapeKind::kv ? in_[kv_operand()] : result(s));
+      out_.push_back(s.is_updated() ? in_[state_operand()] : result(s));
     call(threads);
     std::vector<std::vector<float>> results;
     for (std::size_t i = 0; i < out_.size(); ++i)
@@ -80,9 +80,9 @@ class RowRun {
     return how_.packed_weights && is_weight(row_, i) ? s.with(Layout::p16) : s;
   }
 
-  std::size_t kv_operand() const {
+  std::size_t state_operand() const {
     for (std::size_t i = 0; i < in_shapes_.size(); ++i)
-      if (in_shapes_[i].kind == ShapeKind::kv) return i;
+      if (in_shapes_[i].is_updated()) return i;
     return 0;
   }
   std::size_t pages_operand() const {
@@ -115,6 +115,10 @@ class RowRun {
       v.strides[1] = 4;
       v.strides[0] = 4 * v.dims[1];
       v.data = const_cast<std::byte*>(value.data());
+    } else if (s.kind == ShapeKind::recurrent) {
+      v.dims[0] = value.dims()[0];
+      v.data = buffer(value.byte_size()).at;
+      std::memcpy(v.data, value.data(), static_cast<std::size_t>(value.byte_size()));
     } else if (s.layout == Layout::p16) {
       const std::int64_t n = v.dims[0], k = v.dims[1];
       v.data = buffer(backend_.packed_bytes(s.dtype, n, k)).at;
@@ -190,7 +194,7 @@ class RowRun {
              b.v * heads_,
              b.v,
              pages};
-    const std::vector<std::int32_t>& held = sample_.operands[kv_operand()].ints;
+    const std::vector<std::int32_t>& held = sample_.operands[state_operand()].ints;
     std::int64_t total = 0;
     std::vector<std::int64_t> first;
     for (std::int32_t n : held) {

@@ -18,6 +18,7 @@
   KernelTable kv_kernels();          \
   KernelTable norm_kernels();        \
   KernelTable quantize_kernels();    \
+  KernelTable recurrent_kernels();   \
   KernelTable rope_kernels();        \
   }
 RLX_TABLES(baseline)
@@ -33,7 +34,7 @@ namespace {
 
 #define RLX_LIST(level)                                                                                       \
   level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
-      level::norm_kernels(), level::quantize_kernels(), level::rope_kernels()
+      level::norm_kernels(), level::quantize_kernels(), level::recurrent_kernels(), level::rope_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),

@@ -1,0 +1,52 @@
+#include "flow/blocks/mamba.h"
+
+#include "flow/blocks/short_conv.h"
+#include "ops/elementwise.h"
+#include "ops/norm.h"
+#include "ops/recurrent.h"
+
+namespace rlx {
+namespace {
+
+Value inner_norm(FlowCtx& ctx, const MambaSpec& s, std::string_view name, Value x, std::int64_t n) {
+  if (!s.inner_norm) return x;
+  const Value ones = ctx.synth_param(fmt::format("{}.{}.ones", s.x_proj, name),
+                                     std::vector<float>(static_cast<std::size_t>(n), 1.0f),
+                                     Shape({n}, DType::f32));
+  return ctx.hir()(RmsNorm{.eps = s.inner_eps}, x, ones);
+}
+
+}  // namespace
+
+FlowStage mamba(MambaSpec spec) {
+  return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
+    const Value hidden = state.hidden.need(ctx);
+    const StoredLinear in{s.in_proj, s.in_bias, 2 * s.inner, s.hidden};
+    const Value x = causal_conv(ctx, state, project_rows(ctx, hidden, in, {0, s.inner}),
+                                {.state = fmt::format("conv_x.{}", s.layer),
+                                 .weight = s.conv,
+                                 .bias = s.conv_bias,
+                                 .channels = s.inner,
+                                 .taps = s.taps,
+                                 .part = {0, s.inner},
+                                 .act = s.act});
+    const Value gate = project_rows(ctx, hidden, in, {s.inner, s.inner}, s.act);
+    const StoredLinear select{s.x_proj, "", s.rank + 2 * s.states, s.inner};
+    const auto selected = [&](std::string_view name, std::int64_t first, std::int64_t count) {
+      return inner_norm(ctx, s, name, project_rows(ctx, x, select, {first, count}), count);
+    };
+    const Value rank = selected("dt", 0, s.rank), b = selected("b", s.rank, s.states),
+                c = selected("c", s.rank + s.states, s.states);
+    const Value dt = project(ctx, rank, {s.dt_proj, s.dt_bias, s.inner, s.rank});
+    std::vector<Value> operands = {
+        x, dt, load_decay(ctx, s.a, s.decay, {s.inner, s.states}, true), b, c,
+        load_flat(ctx, s.d, s.inner)};
+    for (const Value v :
+         recurrent_operands(ctx, state, fmt::format("ssm.{}", s.layer), {s.states, s.inner}))
+      operands.push_back(v);
+    const Value y = ctx.hir().emit(SelectiveScan{}, std::move(operands));
+    state.hidden.set(project(ctx, ctx.hir()(Mul{}, y, gate), {s.out_proj, s.out_bias, s.hidden, s.inner}));
+  };
+}
+
+}  // namespace rlx
