@@ -127,7 +127,7 @@ class Lowering {
       require_reference(n, choice.reason);
     }
     report_.rows.push_back(std::move(row));
-    Call call{n.def,   choice.kernel, n.attrs, {}, {}, phases_[static_cast<std::size_t>(i)],
+    Call call{n.def,   choice.kernel, n.attrs, {}, {}, phases_.get(i),
               n.origin};
     for (Value v : n.inputs) call.in.push_back(operand(v));
     for (std::size_t k = 0; k < n.results.size(); ++k) {
@@ -196,7 +196,7 @@ class Lowering {
   const CompileOptions& options_;
   const Backend& backend_;
   DispatchReport& report_;
-  std::vector<Phase> phases_;
+  PhaseSchedule phases_;
   std::vector<bool> read_unpacked_;
   std::vector<std::vector<std::int32_t>> operands_;
   Program program_;

@@ -57,7 +57,15 @@ const Rule kRules[] = {
     RLX_INTEGER_RULE("feed_forward_length", "intermediate_size", inner, 1, kMaxInt),
     RLX_INTEGER_RULE("vocab_size", "vocab_size", vocab, 1, kMaxInt),
     RLX_INTEGER_RULE("context_length", "max_position_embeddings", context, 1, kMaxInt),
-    RLX_INTEGER_RULE("expert_count", "num_local_experts", experts, 0, 0),
+    // A family that reads no mixture leaves moe.used at 0.
+    RLX_INTEGER_RULE("expert_count", "num_local_experts", experts, 0,
+                     c.moe.used > 0 ? t.largest : 0),
+    RLX_INTEGER_RULE("expert_used_count", "num_experts_per_tok", moe.used, c.experts > 0 ? 1 : 0,
+                     c.experts),
+    RLX_INTEGER_RULE("expert_feed_forward_length", "moe_intermediate_size", moe.inner,
+                     c.experts > 0 ? 1 : 0, kMaxInt),
+    RLX_NUMBER_RULE("expert_weights_scale", "routed_scaling_factor", moe.factor, "a finite number",
+                    true),
     {"attention.head_count_kv", "num_key_value_heads",
      [](const DecoderConfig& c, const TensorLimits&) {
        return c.kv_heads >= 1 && c.kv_heads <= c.heads && c.heads % c.kv_heads == 0;

@@ -10,10 +10,26 @@
 #include "models/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/moe.h"
 
 namespace rlx {
 
 enum class ConfigFormat : std::uint8_t { gguf, hub };
+
+/// Layers with a mixture of experts instead of one MLP.
+struct MoeConfig {
+  std::int64_t used = 0;         ///< experts of a row; 0: the family has no mixtures
+  std::int64_t inner = 0;        ///< of one routed expert
+  std::int64_t shared_inner = 0;  ///< of the shared experts together; 0: none
+  std::vector<bool> sparse;      ///< per layer: whether it has experts
+  Scoring scoring = Scoring::softmax;
+  bool normalize = false;
+  double factor = 1.0;
+  std::int64_t groups = 1, group_limit = 1, group_top = 2;
+  bool is_sparse(std::int64_t layer) const {
+    return static_cast<std::size_t>(layer) < sparse.size() && sparse[static_cast<std::size_t>(layer)];
+  }
+};
 
 struct DecoderConfig {
   std::string architecture;  ///< the family: "llama", "gemma3", ...
@@ -25,7 +41,8 @@ struct DecoderConfig {
   std::int64_t vocab = 0, hidden = 0, inner = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0, rotary_dim = 0;
   std::int64_t context = 0;
-  std::int64_t experts = 0;  ///< above 0: a mixture, which these families are not
+  std::int64_t experts = 0;  ///< above 0: a mixture
+  MoeConfig moe;
   double eps = 1e-6;
   std::string activation;  ///< as the file calls it; `act` is what it means
   Act act = Act::silu;

@@ -10,11 +10,14 @@
 #include "ops/block.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/lora.h"
 #include "ops/matmul.h"
+#include "ops/moe.h"
 #include "ops/norm.h"
 #include "ops/product.h"
 #include "ops/quant.h"
 #include "ops/reduction.h"
+#include "ops/sample_op.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
 
@@ -36,7 +39,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps =
     make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
                AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{});
+               ProductOps{} + SelectOps{} + MoeOps{} + LoraOps{} + SampleOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {
