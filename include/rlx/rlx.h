@@ -7,6 +7,7 @@
 #include "compiler/fusion_report.h"      // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export
 #include "compiler/manifest.h"           // IWYU pragma: export
+#include "compiler/phase.h"              // IWYU pragma: export
 #include "compiler/pipeline.h"           // IWYU pragma: export
 #include "compiler/profile.h"            // IWYU pragma: export
 #include "compiler/variant.h"            // IWYU pragma: export
@@ -19,8 +20,12 @@
 #include "ir/profile.h"                  // IWYU pragma: export
 #include "models/load.h"                 // IWYU pragma: export
 #include "ops/elementwise.h"             // IWYU pragma: export
+#include "ops/lora.h"                    // IWYU pragma: export
 #include "ops/matmul.h"                  // IWYU pragma: export
+#include "ops/moe.h"                     // IWYU pragma: export
 #include "ops/norm.h"                    // IWYU pragma: export
+#include "ops/sample_op.h"               // IWYU pragma: export
+#include "ops/select.h"                  // IWYU pragma: export
 #include "runtime/backends.h"            // IWYU pragma: export
 #include "runtime/compiled_graph.h"      // IWYU pragma: export
 #include "runtime/decoder.h"             // IWYU pragma: export
