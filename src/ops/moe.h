@@ -88,8 +88,8 @@ struct ExpertGatedLinear {
   static std::vector<Sample> samples();
 };
 
-/// y[r] = sum over s, in increasing s, of weights[r, s] * x[r, s].   x: f32[rows, slots, n];
-/// weights: f32[rows, slots]; y: f32[rows, n].
+/// The sum over the slots of a row, in rising order, of weight times result. x: f32[rows, slots, n],
+/// weights: f32[rows, slots], y: f32[rows, n].
 struct ExpertSum {
   static constexpr std::string_view name = "expert_sum";
   static constexpr Trait traits = Trait::reduction;

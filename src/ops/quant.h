@@ -19,7 +19,8 @@ struct QuantizeRows {
   static std::vector<Sample> samples();
 };
 
-/// A weight [n, k] or [experts, n, k] in another layout (panels of each expert by themselves) and, for float weights, another dtype (f32, f16, bf16, q8_0).
+/// A weight [n, k] or [experts, n, k] in another layout (each expert has its own panels) and, for
+/// float weights, another dtype (f32, f16, bf16, q8_0).
 /// Quantised weights keep theirs or become bf16. Depends on weights alone: the weight store does it
 /// once, when the entry is first bound. No kernel runs it in a step.
 struct Pack {
