@@ -8,7 +8,7 @@ namespace rlx {
 namespace {
 
 const Architecture* const kAll[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma3,
-                                    &kQwen3Moe, &kMixtral};
+                                    &kQwen2Moe, &kQwen3Moe, &kMixtral};
 
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {
   for (const Architecture* a : kAll)

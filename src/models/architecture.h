@@ -67,7 +67,7 @@ struct Architecture {
   ModelFlow (*flow)(const FlowInput& in);
 };
 
-extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kQwen3Moe, kMixtral;
+extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kQwen2Moe, kQwen3Moe, kMixtral;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();

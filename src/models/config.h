@@ -21,7 +21,8 @@ struct MoeConfig {
   std::int64_t used = 0;         ///< experts of a row; 0: the family has no mixtures
   std::int64_t inner = 0;        ///< of one routed expert
   std::int64_t shared_inner = 0;  ///< of the shared experts together; 0: none
-  std::vector<bool> sparse;      ///< per layer: whether it has experts
+  bool shared_router = false;     ///< whether a sigmoid scales the shared experts
+  std::vector<bool> sparse;       ///< per layer: whether it has experts
   Scoring scoring = Scoring::softmax;
   bool normalize = false;
   double factor = 1.0;

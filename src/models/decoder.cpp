@@ -125,6 +125,13 @@ FlowStage expert_mlp(const FlowInput& in, std::int64_t layer) {
   s.gate.name = names.weight("expert_gate", layer);
   s.up.name = names.weight("expert_up", layer);
   s.down.name = names.weight("expert_down", layer);
+  if (c.moe.shared_inner > 0) {
+    s.shared_inner = c.moe.shared_inner;
+    s.shared_gate = names.weight("shared_gate", layer);
+    s.shared_up = names.weight("shared_up", layer);
+    s.shared_down = names.weight("shared_down", layer);
+    if (c.moe.shared_router) s.shared_router = names.weight("shared_router", layer);
+  }
   return [s, names, layer](FlowCtx& ctx, FlowState& state) {
     MoeSpec spec = s;
     const std::string joined = stored_name(ctx.weights(), names, "expert_gate_up", layer),

@@ -11,6 +11,7 @@ namespace {
 // Converted Mixtral files carry the family's name too.
 void read_llama_gguf(const GgufFile& file, const WeightSource& weights, DecoderConfig& c) {
   c.rope_style = RopeStyle::adjacent;
+  c.moe.normalize = true;
   read_gguf_experts(file, weights, c);
 }
 

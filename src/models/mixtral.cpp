@@ -27,6 +27,7 @@ constexpr TensorName kMixtralTensors[] = {
 
 void read_mixtral_gguf(const GgufFile& file, const WeightSource& weights, DecoderConfig& c) {
   c.rope_style = RopeStyle::adjacent;
+  c.moe.normalize = true;
   read_gguf_experts(file, weights, c);
 }
 

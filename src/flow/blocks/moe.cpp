@@ -4,6 +4,7 @@
 #include "ops/block.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/reduction.h"
 
 namespace rlx {
 namespace {
@@ -36,7 +37,11 @@ Value shared_experts(FlowCtx& ctx, const MoeSpec& s, Value x) {
   const Value down = ctx.load_matrix(s.shared_down, s.hidden, s.shared_inner);
   const Value y = b(GatedMlp{.act = s.act}, x, gate, up, down);
   if (s.shared_router.empty()) return y;
-  const Value logit = b(Linear{}, x, ctx.load_matrix(s.shared_router, 1, s.hidden));
+  const WeightRef* stored = ctx.weights().find(s.shared_router);
+  const Value logit =
+      stored && stored->shape.size() == 1
+          ? b(Reduce{.keep_dims = true}, b(Mul{}, x, ctx.load_vector(s.shared_router, s.hidden)))
+          : b(Linear{}, x, ctx.load_matrix(s.shared_router, 1, s.hidden));
   return b(Mul{}, y, b(Unary{.fn = UnaryFunction::sigmoid}, logit));
 }
 

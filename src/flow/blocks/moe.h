@@ -27,7 +27,8 @@ struct MoeSpec {
   /// Shared experts as one gated MLP (DeepSeek, https://arxiv.org/abs/2401.06066); 0: none.
   std::int64_t shared_inner = 0;
   std::string shared_gate, shared_up, shared_down;
-  std::string shared_router;  ///< [1, hidden]: a sigmoid of its product scales the shared part (Qwen 2); may be empty
+  /// [1, hidden] or [hidden]: a sigmoid of its product scales the shared part (Qwen 2); may be empty.
+  std::string shared_router;
 };
 
 /// hidden = sum of the chosen experts' results, by weight, + the shared experts' result.
