@@ -32,8 +32,9 @@ void read_gguf_experts(const GgufFile& file, const WeightSource& weights, Decode
   };
   const std::optional<std::int64_t> used = file.get_int(key("expert_used_count"));
   if (!used || *used < 1 || *used > c.experts)
-    fail(ErrorCode::format, "{}: {}: expected 1 to {}, found {}", c.file, key("expert_used_count"),
-         c.experts, used ? std::to_string(*used) : "none");
+    fail(ErrorCode::format, "{}: {}: expected 1 to {} ({}), found {}", c.file,
+         key("expert_used_count"), c.experts, key("expert_count"),
+         used ? std::to_string(*used) : "none");
   MoeConfig& m = c.moe;
   m.used = *used;
   m.inner = integer("expert_feed_forward_length", c.inner);

@@ -117,7 +117,7 @@ TEST(section11_Moe, CountsThatAFileClaimsAreChecked) {
   MoeToy none(DType::f32);
   none.spec().metadata["qwen3moe.expert_used_count"] = toy::u32(5);
   EXPECT_EQ(toy::message([&] { none.load(); }),
-            "moe.gguf: qwen3moe.expert_used_count: expected 1 to 4, found 5");
+            "moe.gguf: qwen3moe.expert_used_count: expected 1 to 4 (qwen3moe.expert_count), found 5");
   MoeToy many(DType::f32);
   many.spec().metadata["qwen3moe.expert_count"] = toy::u32(1000000);
   EXPECT_NE(toy::message([&] { many.load(); }).find("expert_count: expected 0 to"), std::string::npos);
