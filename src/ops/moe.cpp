@@ -58,20 +58,29 @@ void ExpertLinear::reference(const KernelArgs& a) const {
   const std::int64_t experts = w.dims[0], n = w.dims[1], k = w.dims[2], slots = ids.dims[1],
                      pairs = ids.dims[0] * slots;
   const std::vector<double> xs = access::load_rows(x, 0, access::row_count(x));
-  std::vector<double> weights(static_cast<std::size_t>(k));
+  std::vector<std::vector<std::int64_t>> chosen(static_cast<std::size_t>(experts));
   const auto part = access::part_of(a, n);
-  for (std::int64_t j = part.begin; j < part.end; ++j)
-    for (std::int64_t p = 0; p < pairs; ++p) {
-      const std::int64_t e = access::load_int(ids, p);
-      if (e < 0 || e >= experts) {
-        access::store(y, p, j, 0.0);
-        continue;
-      }
+  for (std::int64_t p = 0; p < pairs; ++p) {
+    const std::int64_t e = access::load_int(ids, p);
+    if (e >= 0 && e < experts) {
+      chosen[static_cast<std::size_t>(e)].push_back(p);
+    } else {
+      for (std::int64_t j = part.begin; j < part.end; ++j) access::store(y, p, j, 0.0);
+    }
+  }
+  std::vector<double> weights(static_cast<std::size_t>(k));
+  for (std::int64_t e = 0; e < experts; ++e)
+    for (std::int64_t j = part.begin; j < part.end; ++j) {
+      const std::vector<std::int64_t>& mine = chosen[static_cast<std::size_t>(e)];
+      if (mine.empty()) break;
       access::load_row(w, e * n + j, weights.data());
-      const double* row = xs.data() + (x.rank == 3 ? p : p / slots) * k;
-      double sum = 0;
-      for (std::int64_t i = 0; i < k; ++i) sum += row[i] * weights[static_cast<std::size_t>(i)];
-      access::store(y, p, j, sum + (bias ? access::load(a.in[3], e, j) : 0.0));
+      const double start = bias ? access::load(a.in[3], e, j) : 0.0;
+      for (const std::int64_t p : mine) {
+        const double* row = xs.data() + (x.rank == 3 ? p : p / slots) * k;
+        double sum = 0;
+        for (std::int64_t i = 0; i < k; ++i) sum += row[i] * weights[static_cast<std::size_t>(i)];
+        access::store(y, p, j, sum + start);
+      }
     }
 }
 
