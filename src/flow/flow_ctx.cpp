@@ -121,6 +121,7 @@ Value FlowCtx::load_stack(std::string_view key, const StackShape& shape) {
 
 // The bytes of a part; nothing when it is missing or has another shape.
 std::optional<WeightRef> FlowCtx::part_of(const MatrixPart& part, const StackShape& shape) {
+  RLX_CHECK(part.first >= 0 && part.first + shape.out <= part.rows, part.key);
   const WeightRef* w = part.matrices == 0 ? lookup(part.key, {part.rows, shape.in})
                                           : lookup(part.key, {part.matrices, part.rows, shape.in});
   if (w == nullptr) return std::nullopt;
@@ -132,18 +133,17 @@ std::optional<WeightRef> FlowCtx::part_of(const MatrixPart& part, const StackSha
   return rows;
 }
 
-Value FlowCtx::load_stack(std::string_view param, std::span<const MatrixPart> parts,
-                          const StackShape& shape) {
+Value FlowCtx::load_stack(std::string_view param, const PartOf& part, const StackShape& shape) {
   const Dims dims = {shape.count, shape.out, shape.in};
   if (const Value known = known_stack(param, dims)) return known;
-  RLX_CHECK(static_cast<std::int64_t>(parts.size()) == shape.count, std::string(param));
   std::vector<WeightRef> stored;
-  for (const MatrixPart& part : parts) {
-    RLX_CHECK(part.first >= 0 && part.first + shape.out <= part.rows);
-    if (std::optional<WeightRef> w = part_of(part, shape)) stored.push_back(std::move(*w));
-    if (!stored.empty() && stored.back().dtype != stored.front().dtype)
+  for (std::int64_t i = 0; i < shape.count; ++i) {
+    std::optional<WeightRef> w = part_of(part(i), shape);
+    if (!w) break;
+    if (!stored.empty() && stored.front().dtype != w->dtype)
       fail(ErrorCode::unsupported, "{}: {}: expected matrices of one element type, found {} and {}",
-           weights_->origin(), param, name(stored.front().dtype), name(stored.back().dtype));
+           weights_->origin(), param, name(stored.front().dtype), name(w->dtype));
+    stored.push_back(std::move(*w));
   }
   const DType dtype = stored.empty() ? DType::f32 : stored.front().dtype;
   const Value v = declare(param, false, WeightRef{std::string(param), dtype, dims, {}, nullptr});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,9 +59,11 @@ class FlowCtx {
   /// A stored tensor [count, out, in], one matrix for each expert; otherwise as load_matrix.
   Value load_stack(std::string_view key, const StackShape& shape);
   /// Matrices of one dtype that lie in several places of the checkpoint, as the param `name` [count,
-  /// out, in]. They are joined where they lie: the weight store reads them from there. What is wrong
-  /// with a part is collected like a matrix of load_matrix.
-  Value load_stack(std::string_view name, std::span<const MatrixPart> parts, const StackShape& shape);
+  /// out, in]. They are joined where they lie: the weight store reads them from there. The first part
+  /// that is missing or has another shape is collected like a matrix of load_matrix; those behind it are
+  /// not asked for, since `count` is only a number that the file claims.
+  using PartOf = std::function<MatrixPart(std::int64_t)>;  ///< of 0 .. count - 1
+  Value load_stack(std::string_view name, const PartOf& part, const StackShape& shape);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);

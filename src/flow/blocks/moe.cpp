@@ -13,8 +13,7 @@ namespace {
 Value load_experts(FlowCtx& ctx, const ExpertTensors& t, const StackShape& shape) {
   const std::size_t place = t.name.find("{}");
   if (place == std::string::npos && t.stored_rows == 0) return ctx.load_stack(t.name, shape);
-  std::vector<MatrixPart> parts;
-  for (std::int64_t e = 0; e < shape.count; ++e) {
+  const auto part_of = [&](std::int64_t e) {
     MatrixPart part{t.name, 0, t.stored_rows > 0 ? t.stored_rows : shape.out, 0, t.first_row};
     if (place == std::string::npos) {
       part.matrices = shape.count;
@@ -22,12 +21,12 @@ Value load_experts(FlowCtx& ctx, const ExpertTensors& t, const StackShape& shape
     } else {
       part.key.replace(place, 2, std::to_string(e));
     }
-    parts.push_back(std::move(part));
-  }
+    return part;
+  };
   std::string name = t.name;
   if (place != std::string::npos) name.replace(place, 2, "all");
   if (t.stored_rows > 0) name += fmt::format(".rows_{}", t.first_row);
-  return ctx.load_stack(name, parts, shape);
+  return ctx.load_stack(name, part_of, shape);
 }
 
 Value shared_experts(FlowCtx& ctx, const MoeSpec& s, Value x) {
