@@ -23,7 +23,7 @@ std::string model_type(const Decoder& d) {
   // A file mixes types: it is called by the one that most bytes have.
   std::map<DType, std::size_t> bytes;
   for (const ModelParam& p : d.model().model.params)
-    if (!p.owned) bytes[p.weight.dtype] += p.weight.data.size();
+    if (!p.owned) bytes[p.weight.dtype] += static_cast<std::size_t>(p.stored_bytes());
   const auto most = std::max_element(
       bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return fmt::format("{} {}", m.name.empty() ? m.architecture : one_line(m.name),

@@ -85,7 +85,7 @@ ordered_json weight_types(const LoadedModel& model) {
     if (p.owned) continue;
     auto& [count, bytes] = by_type[std::string(name(p.weight.dtype))];
     ++count;
-    bytes += static_cast<std::int64_t>(p.weight.data.size());
+    bytes += p.stored_bytes();
   }
   ordered_json json = ordered_json::object();
   for (const auto& [type, sizes] : by_type)

@@ -320,8 +320,7 @@ class Lowering {
       require_reference(n, choice.reason);
     }
     target_.report.rows.push_back(std::move(row));
-    Call call{n.def,   choice.kernel, n.attrs, {}, {}, phases_[static_cast<std::size_t>(i)],
-              n.origin, {}};
+    Call call{n.def, choice.kernel, n.attrs, {}, {}, phases_.get(i), n.origin, {}};
     for (Value v : n.inputs) call.in.push_back(operand(v));
     for (std::size_t k = 0; k < n.results.size(); ++k) {
       // An updated state is the state: the planner gives it the same place.
@@ -355,7 +354,7 @@ class Lowering {
 
   const Graph& graph_;
   Target& target_;
-  std::vector<Phase> phases_;
+  PhaseSchedule phases_;
   std::vector<bool> read_unpacked_;
   std::vector<std::vector<std::int32_t>> operands_;
   bool is_subgraph_ = false;

@@ -15,12 +15,24 @@ namespace rlx {
 
 /// A param of the graph and the bytes behind it. `owned` holds the data of params that the flow
 /// made (RoPE frequencies) or widened (vectors that are not stored in f32). A transposed param has
-/// the stored tensor with its two axes exchanged.
+/// the stored tensor with its two axes exchanged. A joined param has the rows of several tensors, one
+/// after the other: `weight` says name, dtype and shape of the whole and has no data.
 struct ModelParam {
   std::string name;  ///< of the Param node
   WeightRef weight;
   std::shared_ptr<const std::vector<float>> owned;
   bool transposed = false;
+  std::vector<WeightRef> parts = {};  ///< of a joined param, else none
+
+  /// What is stored: the parts, or the one tensor.
+  std::span<const WeightRef> stored() const {
+    return parts.empty() ? std::span<const WeightRef>(&weight, 1) : parts;
+  }
+  std::int64_t stored_bytes() const {
+    std::int64_t sum = 0;
+    for (const WeightRef& w : stored()) sum += static_cast<std::int64_t>(w.data.size());
+    return sum;
+  }
 };
 
 /// Facts of a decoder, validated when the model was built.

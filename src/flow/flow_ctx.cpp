@@ -115,6 +115,54 @@ Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t 
   return declare(key, swapped, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
 }
 
+Value FlowCtx::known_stack(std::string_view key, const Dims& expected) const {
+  const auto known = declared_.find(std::pair(std::string(key), false));
+  if (known == declared_.end()) return {};
+  if (known->second.shape != expected)
+    fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
+         shape_text(known->second.shape), stage(), shape_text(expected));
+  return known->second.value;
+}
+
+Value FlowCtx::load_stack(std::string_view key, const StackShape& shape) {
+  const Dims expected = {shape.count, shape.out, shape.in};
+  if (const Value known = known_stack(key, expected)) return known;
+  if (const WeightRef* w = lookup(key, expected)) return declare(key, false, *w);
+  return declare(key, false, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
+}
+
+// The bytes of a part; nothing when it is missing or has another shape.
+std::optional<WeightRef> FlowCtx::part_of(const MatrixPart& part, const StackShape& shape) {
+  RLX_CHECK(part.first >= 0 && part.first + shape.out <= part.rows, part.key);
+  const WeightRef* w = part.matrices == 0 ? lookup(part.key, {part.rows, shape.in})
+                                          : lookup(part.key, {part.matrices, part.rows, shape.in});
+  if (w == nullptr) return std::nullopt;
+  const auto row = static_cast<std::size_t>(row_bytes(w->dtype, shape.in));
+  const auto first = static_cast<std::size_t>(part.matrix * part.rows + part.first);
+  WeightRef rows = *w;
+  rows.shape = {shape.out, shape.in};
+  rows.data = w->data.subspan(first * row, static_cast<std::size_t>(shape.out) * row);
+  return rows;
+}
+
+Value FlowCtx::load_stack(std::string_view param, const PartOf& part, const StackShape& shape) {
+  const Dims dims = {shape.count, shape.out, shape.in};
+  if (const Value known = known_stack(param, dims)) return known;
+  std::vector<WeightRef> stored;
+  for (std::int64_t i = 0; i < shape.count; ++i) {
+    std::optional<WeightRef> w = part_of(part(i), shape);
+    if (!w) break;
+    if (!stored.empty() && stored.front().dtype != w->dtype)
+      fail(ErrorCode::unsupported, "{}: {}: expected matrices of one element type, found {} and {}",
+           weights_->origin(), param, name(stored.front().dtype), name(w->dtype));
+    stored.push_back(std::move(*w));
+  }
+  const DType dtype = stored.empty() ? DType::f32 : stored.front().dtype;
+  const Value v = declare(param, false, WeightRef{std::string(param), dtype, dims, {}, nullptr});
+  params_.back().parts = std::move(stored);
+  return v;
+}
+
 Value FlowCtx::load_vector(std::string_view key, std::int64_t n) {
   const auto known = declared_.find(std::pair(std::string(key), false));
   if (known != declared_.end()) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -18,6 +20,18 @@ namespace rlx {
 
 /// Whether a weight stands in the graph as it is stored ([out, in]) or with its two axes exchanged.
 enum class Transposed : bool { no, yes };
+
+/// A stack of matrices [count, out, in]: the weights of experts.
+struct StackShape {
+  std::int64_t count = 0, out = 0, in = 0;
+};
+/// Where a matrix of a stack is stored: rows first .. first + out - 1 of matrix `matrix` of the tensor
+/// `key`, whose shape is [matrices, rows, in], or [rows, in] with matrices = 0.
+struct MatrixPart {
+  std::string key;
+  std::int64_t matrices = 0, rows = 0;
+  std::int64_t matrix = 0, first = 0;
+};
 
 class FlowCtx {
  public:
@@ -45,6 +59,14 @@ class FlowCtx {
   /// expected shape stands for it.
   Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
                     Transposed transpose = Transposed::no);
+  /// A stored tensor [count, out, in], one matrix for each expert; otherwise as load_matrix.
+  Value load_stack(std::string_view key, const StackShape& shape);
+  /// Matrices of one dtype that lie in several places of the checkpoint, as the param `name` [count,
+  /// out, in]. They are joined where they lie: the weight store reads them from there. The first part
+  /// that is missing or has another shape is collected like a matrix of load_matrix; those behind it are
+  /// not asked for, since `count` is only a number that the file claims.
+  using PartOf = std::function<MatrixPart(std::int64_t)>;  ///< of 0 .. count - 1
+  Value load_stack(std::string_view name, const PartOf& part, const StackShape& shape);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);
@@ -82,6 +104,8 @@ class FlowCtx {
   };
 
   const WeightRef* lookup(std::string_view key, const Dims& expected);
+  Value known_stack(std::string_view key, const Dims& expected) const;
+  std::optional<WeightRef> part_of(const MatrixPart& part, const StackShape& shape);
   const WeightRef& existing(std::string_view key);
   Value declare(std::string_view key, bool transpose, const WeightRef& weight);
   void report(std::string_view key, const Dims& expected, std::string found);

@@ -7,7 +7,8 @@
 namespace rlx {
 namespace {
 
-const Architecture* const kAll[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma3, &kMamba, &kMamba2};
+const Architecture* const kAll[] = {&kLlama,    &kMistral, &kQwen2,  &kQwen3, &kGemma3,
+                                    &kQwen2Moe, &kQwen3Moe, &kMixtral, &kMamba, &kMamba2};
 
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {
   for (const Architecture* a : kAll)

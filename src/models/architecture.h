@@ -68,7 +68,7 @@ struct Architecture {
   ModelFlow (*flow)(const FlowInput& in);
 };
 
-extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kMamba, kMamba2;
+extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kQwen2Moe, kQwen3Moe, kMixtral, kMamba, kMamba2;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();

@@ -10,6 +10,7 @@
 #include "models/rope.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/moe.h"
 #include "ops/recurrent.h"
 
 namespace rlx {
@@ -29,6 +30,22 @@ struct SsmConfig {
   double inner_eps = 1e-6;
 };
 
+/// Layers with a mixture of experts instead of one MLP.
+struct MoeConfig {
+  std::int64_t used = 0;         ///< experts of a row; 0: the family has no mixtures
+  std::int64_t inner = 0;        ///< of one routed expert
+  std::int64_t shared_inner = 0;  ///< of the shared experts together; 0: none
+  bool shared_router = false;     ///< whether a sigmoid scales the shared experts
+  std::vector<bool> sparse;       ///< per layer: whether it has experts
+  Scoring scoring = Scoring::softmax;
+  bool normalize = false;
+  double factor = 1.0;
+  std::int64_t groups = 1, group_limit = 1, group_top = 2;
+  bool is_sparse(std::int64_t layer) const {
+    return static_cast<std::size_t>(layer) < sparse.size() && sparse[static_cast<std::size_t>(layer)];
+  }
+};
+
 struct DecoderConfig {
   std::string architecture;  ///< the family: "llama", "gemma3", ...
   std::string name;          ///< as the file says, may be empty
@@ -41,7 +58,8 @@ struct DecoderConfig {
   std::int64_t context = 0;
   bool attention_free = false;  ///< no heads, no RoPE: these fields stay 0
   SsmConfig ssm;                ///< of families with recurrent layers
-  std::int64_t experts = 0;  ///< above 0: a mixture, which these families are not
+  std::int64_t experts = 0;     ///< above 0: a mixture
+  MoeConfig moe;
   double eps = 1e-6;
   std::string activation;  ///< as the file calls it; `act` is what it means
   Act act = Act::silu;

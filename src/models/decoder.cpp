@@ -97,7 +97,58 @@ FlowStage decoder_attention(const FlowInput& in, std::int64_t layer, std::string
   return self_attention(std::move(s));
 }
 
+namespace {
+
+/// The tensor of a role: hub files name a tensor of all experts without ".weight".
+std::string stored_name(const WeightSource& weights, const TensorNames& names,
+                        std::string_view role, std::int64_t layer) {
+  const std::string bare = names.name(role, layer);
+  return weights.find(bare) ? bare : bare + ".weight";
+}
+
+FlowStage expert_mlp(const FlowInput& in, std::int64_t layer) {
+  const DecoderConfig& c = in.config;
+  const TensorNames& names = in.names;
+  MoeSpec s;
+  s.hidden = c.hidden;
+  s.inner = c.moe.inner;
+  s.experts = c.experts;
+  s.act = c.act;
+  s.route = {.k = static_cast<std::int32_t>(c.moe.used),
+             .scoring = c.moe.scoring,
+             .normalize = c.moe.normalize,
+             .factor = static_cast<float>(c.moe.factor),
+             .groups = static_cast<std::int32_t>(c.moe.groups),
+             .group_limit = static_cast<std::int32_t>(c.moe.group_limit),
+             .group_top = static_cast<std::int32_t>(c.moe.group_top)};
+  s.router = names.weight("router", layer);
+  s.gate.name = names.weight("expert_gate", layer);
+  s.up.name = names.weight("expert_up", layer);
+  s.down.name = names.weight("expert_down", layer);
+  if (c.moe.shared_inner > 0) {
+    s.shared_inner = c.moe.shared_inner;
+    s.shared_gate = names.weight("shared_gate", layer);
+    s.shared_up = names.weight("shared_up", layer);
+    s.shared_down = names.weight("shared_down", layer);
+    if (c.moe.shared_router) s.shared_router = names.weight("shared_router", layer);
+  }
+  return [s, names, layer](FlowCtx& ctx, FlowState& state) {
+    MoeSpec spec = s;
+    const std::string joined = stored_name(ctx.weights(), names, "expert_gate_up", layer),
+                      down = stored_name(ctx.weights(), names, "expert_down_all", layer);
+    if (ctx.weights().find(joined)) {
+      spec.gate = {joined, 2 * s.inner, 0};
+      spec.up = {joined, 2 * s.inner, s.inner};
+    }
+    if (ctx.weights().find(down)) spec.down.name = down;
+    moe_mlp(std::move(spec))(ctx, state);
+  };
+}
+
+}  // namespace
+
 FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer) {
+  if (in.config.moe.is_sparse(layer)) return expert_mlp(in, layer);
   const DecoderConfig& c = in.config;
   const TensorNames& names = in.names;
   MlpSpec s;

@@ -6,6 +6,7 @@
 #include "flow/blocks/embedding.h"
 #include "flow/blocks/lm_head.h"
 #include "flow/blocks/mlp.h"
+#include "flow/blocks/moe.h"
 #include "flow/blocks/norm.h"
 #include "flow/blocks/residual.h"
 #include "flow/blocks/rope.h"
@@ -25,6 +26,9 @@ FlowStage decoder_norm(const FlowInput& in, std::string_view role, std::int64_t 
 /// Attention of a layer; `rope` is the slot of its frequencies.
 FlowStage decoder_attention(const FlowInput& in, std::int64_t layer,
                             std::string_view rope = "rope");
+/// The experts of a layer that has them (config.moe), else its MLP. Roles of the experts' tensors:
+/// router, expert_gate, expert_up, expert_down; expert_gate_up where a file joins the first two;
+/// shared_gate, shared_up, shared_down and shared_router where the config has shared experts.
 FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer);
 FlowStage decoder_head(const FlowInput& in);
 
@@ -46,6 +50,16 @@ inline constexpr TensorName kPreNormTensors[] = {
     {"gate", "layers.{}.mlp.gate_proj", "blk.{}.ffn_gate"},
     {"up", "layers.{}.mlp.up_proj", "blk.{}.ffn_up"},
     {"down", "layers.{}.mlp.down_proj", "blk.{}.ffn_down"},
+    {"router", "layers.{}.mlp.gate", "blk.{}.ffn_gate_inp"},
+    {"expert_gate", "layers.{}.mlp.experts.{}.gate_proj", "blk.{}.ffn_gate_exps"},
+    {"expert_up", "layers.{}.mlp.experts.{}.up_proj", "blk.{}.ffn_up_exps"},
+    {"expert_down", "layers.{}.mlp.experts.{}.down_proj", "blk.{}.ffn_down_exps"},
+    {"expert_gate_up", "layers.{}.mlp.experts.gate_up_proj", "blk.{}.ffn_gate_up_exps"},
+    {"expert_down_all", "layers.{}.mlp.experts.down_proj", "blk.{}.ffn_down_exps"},
+    {"shared_gate", "layers.{}.mlp.shared_expert.gate_proj", "blk.{}.ffn_gate_shexp"},
+    {"shared_up", "layers.{}.mlp.shared_expert.up_proj", "blk.{}.ffn_up_shexp"},
+    {"shared_down", "layers.{}.mlp.shared_expert.down_proj", "blk.{}.ffn_down_shexp"},
+    {"shared_router", "layers.{}.mlp.shared_expert_gate", "blk.{}.ffn_gate_inp_shexp"},
     {"final_norm", "norm", "output_norm"},
     {"head", "/lm_head", "output"},
 };

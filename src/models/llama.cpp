@@ -2,13 +2,17 @@
 // its form (SmolLM2, ...): pre-norm decoder, grouped heads, SwiGLU; biases and every RoPE scaling
 // by config.
 #include "models/decoder.h"
+#include "models/experts.h"
 
 namespace rlx {
 namespace {
 
 // GGUF files of this family store the rows of wq and wk in the order of adjacent pairs.
-void read_llama_gguf(const GgufFile&, const WeightSource&, DecoderConfig& c) {
+// Converted Mixtral files carry the family's name too.
+void read_llama_gguf(const GgufFile& file, const WeightSource& weights, DecoderConfig& c) {
   c.rope_style = RopeStyle::adjacent;
+  c.moe.normalize = true;
+  read_gguf_experts(file, weights, c);
 }
 
 void read_llama_hub(const HubConfig&, DecoderConfig&) {}

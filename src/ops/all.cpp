@@ -14,12 +14,15 @@
 #include "ops/control.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
+#include "ops/lora.h"
 #include "ops/matmul.h"
+#include "ops/moe.h"
 #include "ops/norm.h"
 #include "ops/product.h"
 #include "ops/quant.h"
 #include "ops/recurrent.h"
 #include "ops/reduction.h"
+#include "ops/sample_op.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
 
@@ -38,13 +41,10 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
   return table;
 }
 
-constexpr auto kOps = make_table(  //
+constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
-    RecurrentOps{});
-=======
-               ProductOps{} + SelectOps{} + RecurrentOps{});
->>>>>>> c599a9a1922c0b0a868b58f58a5e3db0cc2725a0
+    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

@@ -76,10 +76,10 @@ int axis(InferContext& c, Operand o, int axis, std::string_view name) {
   return axis < 0 ? axis + rank : axis;
 }
 
-void weight(InferContext& c, Operand o) {
+void weight(InferContext& c, Operand o, int rank) {
   const Shape& shape = c.in(o.index);
-  if (shape.rank() != 2 || shape.is_state())
-    c.fail("{}: expected rank 2, found {}", o.called(c), shape.text());
+  if (shape.rank() != rank || shape.is_state())
+    c.fail("{}: expected rank {}, found {}", o.called(c), rank, shape.text());
   const DType d = shape.dtype;
   const bool stored = (is_quantized(d) && d != DType::xq8) || (is_float(d) && d != DType::f64);
   if (!stored)

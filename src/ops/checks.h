@@ -63,8 +63,8 @@ struct NamedShape {
 Shape broadcast(InferContext& c, const NamedShape& a, const NamedShape& b);
 /// An axis of an operand, a negative one counted from the end: its place in [0, rank).
 int axis(InferContext& c, Operand o, int axis, std::string_view name = "axis");
-/// The operand is a tensor [n, k] of a dtype that weights are stored in.
-void weight(InferContext& c, Operand o);
+/// The operand is a tensor [n, k] of a dtype that weights are stored in; of rank 3: [experts, n, k].
+void weight(InferContext& c, Operand o, int rank = 2);
 /// The operand is a vector of n values of a dtype; `of` says what asks for n: "heads * head_dim".
 void vector(InferContext& c, Operand o, DType dtype, Dim n, std::string_view of);
 /// The operand has `n` columns (its last dim) or rows (its first); `of` says what asks for n.

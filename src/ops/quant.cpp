@@ -36,7 +36,7 @@ using samples::normal;
 
 void QuantizeRows::infer(InferContext& c) const {
   checks::operand_count(c, 1);
-  checks::plain(c, 0, DType::f32, 2);
+  checks::plain(c, 0, DType::f32, c.in(0).rank() == 3 ? 3 : 2);
   checks::multiple(c, 0, kGroup, "int8 groups");
   c.out(c.in(0).with(DType::xq8));
 }
@@ -92,7 +92,7 @@ std::vector<Sample> TransposeWeight::samples() {
 
 void Pack::infer(InferContext& c) const {
   checks::operand_count(c, 1);
-  checks::weight(c, 0);
+  checks::weight(c, 0, c.in(0).rank() == 3 ? 3 : 2);
   const Shape& w = c.in(0);
   if (w.layout != Layout::plain) c.fail("w: expected the plain layout, found {}", w.text());
   const bool kept = w.dtype == dtype;
@@ -134,6 +134,7 @@ std::vector<Sample> QuantizeRows::samples() {
     list.push_back(
         make_sample(fmt::format("{}x{}", rows, n), QuantizeRows{}, {normal({rows, n})}, kGroup));
   }
+  list.push_back(make_sample("slots", QuantizeRows{}, {normal({3, 2, 64})}, kGroup));
   for (const float scale : {0.0f, 1e-6f, 1e6f})
     list.push_back(make_sample(fmt::format("scale_{}", scale), QuantizeRows{},
                                {normal({3, 64}, DType::f32, scale)}, kGroup));
@@ -159,6 +160,7 @@ std::vector<Sample> Pack::samples() {
       if (to != from) add(from, to, samples::deal_row_length(from, turn));
     add(from, DType::q8_0, samples::deal_row_length(DType::q8_0, turn));
   }
+  list.push_back(make_sample("experts", Pack{}, {normal({3, 17, 5})}));
   return list;
 }
 

@@ -7,7 +7,7 @@ namespace rlx {
 
 /// Activations in int8 groups of 32: d = max|x| / 127, q = round-to-nearest-even(x * 127 / max), a
 /// zero group gives d = 0 and q = 0, a group with a non-finite value gives d = NaN. x: f32[rows,
-/// n], n a multiple of 32; y: xq8[rows, n].
+/// n] or f32[rows, slots, n], n a multiple of 32; y: the same of xq8.
 struct QuantizeRows {
   static constexpr std::string_view name = "quantize_rows";
   static constexpr Trait traits = Trait::reduction | Trait::row_wise;
@@ -19,10 +19,10 @@ struct QuantizeRows {
   static std::vector<Sample> samples();
 };
 
-/// A weight [n, k] in another layout and, for float weights, another dtype (f32, f16, bf16, or a
-/// block format that tensor/quant/codec.h can encode). Quantised weights keep theirs or become bf16.
-/// Depends on weights alone: the weight store does it once, when the entry is first bound. No kernel
-/// runs it in a step.
+/// A weight [n, k] or [experts, n, k] in another layout (each expert has its own panels) and, for
+/// float weights, another dtype (f32, f16, bf16, or a block format that tensor/quant/codec.h can
+/// encode). Quantised weights keep theirs or become bf16. Depends on weights alone: the weight store
+/// does it once, when the entry is first bound. No kernel runs it in a step.
 struct Pack {
   DType dtype = DType::f32;  ///< of the panels
   Layout layout = Layout::p16;

@@ -138,6 +138,61 @@ void Sort::infer(InferContext& c) const {
 
 void Sort::reference(const KernelArgs& a) const { write_ordered(a, axis, descending); }
 
+void TakeAlongAxis::infer(InferContext& c) const {
+  checks::operand_count(c, 2);
+  checks::array(c, 0);
+  checks::array(c, 1, {DType::i32});
+  const Shape &x = c.in(0), &index = c.in(1);
+  const int at = checks::axis(c, 0, axis);
+  if (index.rank() != x.rank())
+    c.fail("index: expected the rank of x {}, found {}", checks::dims_text(x), index.text());
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != at)
+      checks::same(c, index.dim(i), x.dim(i), [&] {
+        return fmt::format("x {} and index {} must agree but in axis {}: {} and {} differ",
+                           checks::dims_text(x), checks::dims_text(index), axis, x.dim(i).text(),
+                           index.dim(i).text());
+      });
+  c.out(index.with(x.dtype));
+}
+
+void TakeAlongAxis::reference(const KernelArgs& a) const {
+  const TensorView &x = a.in[0], &index = a.in[1];
+  const auto from = access::lines_of(x, axis), to = access::lines_of(index, axis);
+  const auto bytes = static_cast<std::size_t>(info(x.dtype).block_bytes);
+  const auto part = access::part_of(a, to.count());
+  for (std::int64_t line = part.begin; line < part.end; ++line)
+    for (std::int64_t k = 0; k < to.length; ++k) {
+      const std::int64_t i =
+          access::load_index(index, to.at(line, k), from.length, "take_along_axis: index");
+      std::memcpy(access::element(a.out[0], to.at(line, k)), access::element(x, from.at(line, i)),
+                  bytes);
+    }
+}
+
+void OneHot::infer(InferContext& c) const {
+  checks::operand_count(c, 1);
+  checks::array(c, 0, {DType::i32});
+  const Shape& index = c.in(0);
+  if (index.rank() >= kMaxRank)
+    c.fail("index: expected at most {} dims, found {}", kMaxRank - 1, index.text());
+  if (const auto known = depth.constant(); known && *known < 0)
+    c.fail("depth: expected a value of at least 0, found {}", *known);
+  std::vector<Dim> dims(index.dims().begin(), index.dims().end());
+  dims.push_back(depth);
+  c.out(Shape(dims, DType::f32));
+}
+
+void OneHot::reference(const KernelArgs& a) const {
+  const TensorView& y = a.out[0];
+  const std::int64_t n = access::columns(y);
+  const auto part = access::part_of(a, access::row_count(y));
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    const std::int64_t hot = access::load_int(a.in[0], r);
+    for (std::int64_t j = 0; j < n; ++j) access::store(y, r, j, j == hot ? 1.0 : 0.0);
+  }
+}
+
 using samples::given;
 using samples::integers;
 using samples::normal;
@@ -221,6 +276,36 @@ std::vector<Sample> Sort::samples() {
     for (const DType d : {DType::f16, DType::bf16, DType::i32})
       add(rlx::name(d), -1, integers({5, 17}, 100.0f, d));
   }
+  return list;
+}
+
+std::vector<Sample> TakeAlongAxis::samples() {
+  std::vector<Sample> list;
+  const auto add = [&](std::string_view name, int at, SampleOperand x, SampleOperand index) {
+    list.push_back(
+        make_sample(std::string(name), TakeAlongAxis{at}, {std::move(x), std::move(index)}));
+  };
+  add("rows", -1, normal({2, 33}), given({2, 3}, {4, 0, 32, 2, 2, 1}));
+  add("columns", 0, normal({5, 2}), given({3, 2}, {4, 0, 1, 1, 0, 2}));
+  add("middle", 1, normal({2, 4, 1}), given({2, 2, 1}, {3, 0, 1, 1}));
+  add("vector", 0, normal({9}), given({8, 1}));
+  add("no_indices", -1, normal({5, 7}), given({5, 0}, {}));
+  for (const DType d : {DType::f16, DType::bf16, DType::i32, DType::boolean})
+    add(rlx::name(d), -1, integers({1, 7}, 9.0f, d), given({1, 3}, {4, 1, 6}));
+  return list;
+}
+
+std::vector<Sample> OneHot::samples() {
+  std::vector<Sample> list;
+  const auto add = [&](std::string_view name, Dim depth, SampleOperand index) {
+    list.push_back(make_sample(std::string(name), OneHot{depth}, {std::move(index)}));
+  };
+  add("groups", 4, given({3, 2}, {0, 3, 1, 2, 2, 0}));
+  add("vector", 17, given({16, 0, 5}));
+  add("scalar", 3, given({}, {2}));
+  add("outside", 5, given({-1, 4, 5, 2147483647}));
+  add("depth_one", 1, given({0, 1, 0}));
+  add("no_indices", 7, given({0}, {}));
   return list;
 }
 

@@ -1,4 +1,4 @@
-// Values by index and by order: gather, scatter, top-k, sort. Negative axes count from the end.
+// Values by index and by order: gather, scatter, top-k, sort, one-hot. Negative axes count from the end.
 // Indices are i32; one outside [0, size) is an Error(invalid_argument) of the run.
 #pragma once
 
@@ -76,6 +76,34 @@ struct Sort {
   static std::vector<Sample> samples();
 };
 
-using SelectOps = OpList<Gather, ScatterAdd, TopK, Sort>;
+/// y[..., j, ...] = x[..., index[..., j, ...], ...] along an axis: each line of x by its own indices
+/// (numpy.take_along_axis). index: i32 of x's dims but for the axis; x: any dtype without blocks.
+struct TakeAlongAxis {
+  std::int32_t axis = -1;
+  static constexpr std::string_view name = "take_along_axis";
+  static constexpr Trait traits = Trait::none;
+  static constexpr std::array<std::string_view, 2> operands = {"x", "index"};
+  static constexpr auto fields() { return std::tuple{field("axis", &TakeAlongAxis::axis)}; }
+  bool operator==(const TakeAlongAxis&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+/// y[..., j] = 1 where index[...] = j, else 0.   index: i32 of any shape; y: f32[..., depth]. An
+/// index outside [0, depth) gives zeros.
+struct OneHot {
+  Dim depth = 1;
+  static constexpr std::string_view name = "one_hot";
+  static constexpr Trait traits = Trait::none;
+  static constexpr std::array<std::string_view, 1> operands = {"index"};
+  static constexpr auto fields() { return std::tuple{field("depth", &OneHot::depth)}; }
+  bool operator==(const OneHot&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+using SelectOps = OpList<Gather, ScatterAdd, TopK, Sort, TakeAlongAxis, OneHot>;
 
 }  // namespace rlx

@@ -76,7 +76,7 @@ void CompiledGraph::set_param(std::string_view name, const Tensor& value) {
     bound[i] = mine.value.data();
     if (entry_is_stored(w, false)) continue;
     Arena packed(entry_bytes(w, backend_), "weights", false);
-    fill_entry(w, stored, false, backend_, workers, packed.data());
+    fill_entry(w, {&stored, 1}, false, backend_, workers, packed.data());
     bound[i] = packed.data();
     mine.packed.push_back(std::move(packed));
   }

@@ -31,7 +31,7 @@ Digest weights_digest(const BuiltModel& model) {
   KeyWriter key("weights");
   if (model.weights != nullptr) key.text("origin", model.weights->origin());
   for (const ModelParam& p : model.params)
-    key.text("param", p.name).integer("bytes", static_cast<std::int64_t>(p.weight.data.size()));
+    key.text("param", p.name).integer("bytes", p.stored_bytes());
   return key.finish();
 }
 

@@ -27,53 +27,129 @@ std::vector<std::byte> transposed(const WeightRef& w, const std::string& param) 
   return out;
 }
 
-// A plain entry of another dtype: decoded and encoded a row at a time.
-void convert_rows(const WeightRef& from, const WeightEntry& e, std::byte* out) {
+// Rows of k values where they are stored: one tensor after the other.
+class StoredRows {
+ public:
+  StoredRows(std::span<const WeightRef> parts, std::int64_t k) : parts_(parts), k_(k) {
+    std::int64_t rows = 0;
+    for (const WeightRef& w : parts) {
+      first_.push_back(rows);
+      if (k > 0) rows += static_cast<std::int64_t>(w.data.size()) / row_bytes(w.dtype, k);
+    }
+    first_.push_back(rows);
+  }
+
+  const std::byte* row(std::int64_t r) const {
+    const std::size_t part = part_of(r);
+    return parts_[part].data.data() + (r - first_[part]) * row_bytes(parts_[part].dtype, k_);
+  }
+  // Whether rows begin..end-1 lie one after the other.
+  bool together(std::int64_t begin, std::int64_t end) const {
+    return end <= begin || end <= first_[part_of(begin) + 1];
+  }
+
+ private:
+  std::size_t part_of(std::int64_t r) const {
+    return static_cast<std::size_t>(std::upper_bound(first_.begin(), first_.end() - 1, r) - first_.begin()) - 1;
+  }
+
+  std::span<const WeightRef> parts_;
+  std::int64_t k_;
+  std::vector<std::int64_t> first_;  // of each part, and the number of rows
+};
+
+// A plain entry: decoded and encoded a row at a time, or copied.
+void convert_rows(const StoredRows& from, DType stored, const WeightEntry& e, std::byte* out) {
   const std::int64_t k = e.shape.dim(-1).evaluate({});
   const std::int64_t rows = e.shape.elements().evaluate({}) / std::max<std::int64_t>(k, 1);
+  const std::int64_t bytes = row_bytes(e.dtype, k);
   const EncodeRow encode = encoder(e.dtype);
-  RLX_CHECK(encode != nullptr, std::string(name(e.dtype)));
+  RLX_CHECK(encode != nullptr || stored == e.dtype, std::string(name(e.dtype)));
   std::vector<float> row(static_cast<std::size_t>(k));
   for (std::int64_t r = 0; r < rows; ++r) {
-    decoder(from.dtype)(from.data.data() + r * row_bytes(from.dtype, k), row.data(), k);
-    encode(row.data(), out + r * row_bytes(e.dtype, k), k);
+    if (stored == e.dtype) {
+      std::copy_n(from.row(r), bytes, out + r * bytes);
+      continue;
+    }
+    decoder(stored)(from.row(r), row.data(), k);
+    encode(row.data(), out + r * bytes, k);
   }
+}
+
+// The matrices of an entry: one, or one for each expert.
+struct Matrices {
+  std::int64_t count = 1, n = 0, k = 0;
+  explicit Matrices(const Shape& shape) : n(shape.dim(-2).evaluate({})), k(shape.dim(-1).evaluate({})) {
+    if (shape.rank() == 3) count = shape.dim(0).evaluate({});
+  }
+};
+
+// Each worker packs a run of the panels of all matrices.
+void pack_entry(const WeightEntry& e, const StoredRows& rows, DType stored, const Backend& backend,
+                Workers& workers, std::byte* out) {
+  const Matrices m(e.shape);
+  const std::int64_t bytes = backend.packed_bytes(e.dtype, m.n, m.k), panels = ceil_div(m.n, 16),
+                     threads = workers.threads();
+  std::vector<const std::byte*> first;  // of each matrix
+  std::vector<std::vector<std::byte>> joined;
+  for (std::int64_t i = 0; i < m.count; ++i) {
+    if (rows.together(i * m.n, (i + 1) * m.n)) {
+      first.push_back(m.n > 0 ? rows.row(i * m.n) : nullptr);
+      continue;
+    }
+    // A panel of 16 rows may span two tensors.
+    const std::int64_t size = row_bytes(stored, m.k);
+    joined.emplace_back(static_cast<std::size_t>(m.n * size));
+    for (std::int64_t r = 0; r < m.n; ++r)
+      std::copy_n(rows.row(i * m.n + r), size, joined.back().data() + r * size);
+    first.push_back(joined.back().data());
+  }
+  workers.run([&](int t) noexcept {
+    const std::int64_t end = m.count * panels * (t + 1) / threads;
+    for (std::int64_t at = m.count * panels * t / threads; at < end;) {
+      const std::int64_t i = at / panels, from = at - i * panels,
+                         to = std::min(panels, from + end - at);
+      backend.pack({first[static_cast<std::size_t>(i)], stored, e.dtype, m.n, m.k, out + i * bytes}, from, to);
+      at += to - from;
+    }
+  });
 }
 
 }  // namespace
 
 std::int64_t entry_bytes(const WeightEntry& e, const Backend& backend) {
   if (e.layout == Layout::plain) return view_bytes(e.shape.with(e.dtype), {});
-  return backend.packed_bytes(e.dtype, e.shape.dim(0).evaluate({}), e.shape.dim(1).evaluate({}));
+  const Matrices m(e.shape);
+  return require(checked_mul(m.count, backend.packed_bytes(e.dtype, m.n, m.k)), "weights");
 }
 
 bool entry_is_stored(const WeightEntry& e, bool turned) {
   return e.layout == Layout::plain && e.dtype == e.shape.dtype && e.transposed == turned;
 }
 
-void fill_entry(const WeightEntry& e, const WeightRef& stored, bool turned, const Backend& backend,
-                Workers& workers, std::byte* out) {
-  WeightRef w = stored;
-  if (w.file != nullptr) {
+void fill_entry(const WeightEntry& e, std::span<const WeightRef> stored, bool turned,
+                const Backend& backend, Workers& workers, std::byte* out) {
+  std::vector<WeightRef> parts(stored.begin(), stored.end());
+  for (const WeightRef& w : parts) {
+    if (w.file == nullptr) continue;
     w.file->check_not_cut();
     w.file->will_need(w.data);
   }
-  const std::span<const std::byte> pages = w.data;
   std::vector<std::byte> exchanged;
   if (e.transposed != turned) {
-    exchanged = transposed(w, e.param);
-    w.data = exchanged;
+    if (parts.size() != 1)
+      fail(ErrorCode::unsupported, "weight \"{}\": {} joined tensors cannot be transposed", e.param, parts.size());
+    exchanged = transposed(parts[0], e.param);
+    parts[0].data = exchanged;
   }
-  if (e.layout == Layout::plain) {
-    convert_rows(w, e, out);
-  } else {
-    const Backend::PackJob job{w.data.data(), w.dtype, e.dtype, e.shape.dim(0).evaluate({}),
-                               e.shape.dim(1).evaluate({}), out};
-    const std::int64_t panels = ceil_div(job.n, 16), threads = workers.threads();
-    workers.run([&](int t) noexcept { backend.pack(job, panels * t / threads, panels * (t + 1) / threads); });
-  }
+  const StoredRows rows(parts, e.shape.dim(-1).evaluate({}));
+  if (e.layout == Layout::plain)
+    convert_rows(rows, parts[0].dtype, e, out);
+  else
+    pack_entry(e, rows, parts[0].dtype, backend, workers, out);
   // The packed copy is what steps read; the file's pages would only fill the resident set.
-  if (w.file != nullptr) w.file->drop(pages);
+  for (const WeightRef& w : stored)
+    if (w.file != nullptr) w.file->drop(w.data);
 }
 
 WeightStore::WeightStore(std::shared_ptr<const WeightSource> source,
@@ -85,17 +161,18 @@ WeightStore::WeightStore(std::shared_ptr<const WeightSource> source,
 WeightStore::Key WeightStore::key_of(const WeightEntry& e) { return {e.param, e.dtype, e.layout, e.transposed}; }
 
 bool WeightStore::as_stored(const WeightEntry& e) const {
-  return entry_is_stored(e, params_.at(e.param).transposed);
+  const ModelParam& p = params_.at(e.param);
+  return p.parts.empty() && entry_is_stored(e, p.transposed);
 }
 
-const WeightRef& WeightStore::stored(const WeightEntry& entry) const {
+const ModelParam& WeightStore::param_of(const WeightEntry& entry) const {
   const auto it = params_.find(entry.param);
   RLX_CHECK(it != params_.end(), entry.param);
-  const WeightRef& w = it->second.weight;
-  if (view_bytes(entry.shape, {}) != static_cast<std::int64_t>(w.data.size()))
+  const std::int64_t expected = view_bytes(entry.shape, {}), found = it->second.stored_bytes();
+  if (expected != found)
     fail(ErrorCode::shape, "weight \"{}\": expected {} = {} bytes, found {}", entry.param,
-         entry.shape.text(), view_bytes(entry.shape, {}), w.data.size());
-  return w;
+         entry.shape.text(), expected, found);
+  return it->second;
 }
 
 std::vector<WeightStore::Missing> WeightStore::missing(const Program& program,
@@ -127,7 +204,8 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
     for (Missing& m : list) {
       m.out = arena.data() + at;
       at += round_up(m.bytes, kWeightAlign);
-      fill_entry(*m.entry, stored(*m.entry), params_.at(m.entry->param).transposed, backend, workers, m.out);
+      const ModelParam& p = param_of(*m.entry);
+      fill_entry(*m.entry, p.stored(), p.transposed, backend, workers, m.out);
       entries_.emplace(key_of(*m.entry), m.out);
       ++packed_tensors_;
     }
@@ -136,7 +214,7 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
   }
   std::vector<const std::byte*> out;
   for (const WeightEntry& e : program.weights)
-    out.push_back(as_stored(e) ? stored(e).data.data()
+    out.push_back(as_stored(e) ? param_of(e).weight.data.data()
                                : entries_.at(key_of(e)));
   return out;
 }

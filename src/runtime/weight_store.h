@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,10 +21,11 @@ namespace rlx {
 /// param's axes exchanged already (ModelParam::transposed).
 std::int64_t entry_bytes(const WeightEntry& entry, const Backend& backend);
 bool entry_is_stored(const WeightEntry& entry, bool turned);
-/// Makes an entry of the stored tensor: entry_bytes at `out`, 64-byte aligned. Errors: unsupported (a
-/// block format with exchanged axes); io (the file was cut).
-void fill_entry(const WeightEntry& entry, const WeightRef& stored, bool turned, const Backend& backend,
-                Workers& workers, std::byte* out);
+/// Makes an entry of the stored tensors, whose rows follow one another (ModelParam::stored):
+/// entry_bytes at `out`, 64-byte aligned. Entries [experts, n, k] are packed expert by expert. Errors:
+/// unsupported (a block format or several tensors with exchanged axes); io (the file was cut).
+void fill_entry(const WeightEntry& entry, std::span<const WeightRef> stored, bool turned,
+                const Backend& backend, Workers& workers, std::byte* out);
 
 class WeightStore {
  public:
@@ -50,7 +52,7 @@ class WeightStore {
   std::vector<Missing> missing(const Program& program, const Backend& backend) const;
   static Key key_of(const WeightEntry& entry);
   bool as_stored(const WeightEntry& entry) const;
-  const WeightRef& stored(const WeightEntry& entry) const;
+  const ModelParam& param_of(const WeightEntry& entry) const;
 
   std::shared_ptr<const WeightSource> source_;
   std::map<std::string, ModelParam> params_;

@@ -1,26 +1,14 @@
 #include "text/sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "base/philox.h"
+
 namespace rlx {
 namespace {
-
-// Philox 4x32 with 10 rounds; the constants are those of the paper.
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * counter[0];
-    const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return counter;
-}
 
 void check_range(const char* field, float value, float low, float high) {
   if (!(value >= low && value <= high))
@@ -73,14 +61,7 @@ Sampler::Sampler(SamplerOptions options) : options_(options) {
   }
 }
 
-double Sampler::next_uniform() {
-  const auto low = [](uint64_t v) { return static_cast<uint32_t>(v); };
-  const auto high = [](uint64_t v) { return static_cast<uint32_t>(v >> 32); };
-  const auto r = philox({low(step_), high(step_), 0, 0}, {low(seed_), high(seed_)});
-  ++step_;
-  // 53 bits, in [0, 1).
-  return static_cast<double>((uint64_t{r[0]} << 32 | r[1]) >> 11) * 0x1p-53;
-}
+double Sampler::next_uniform() { return philox_uniform(seed_, step_++); }
 
 void Sampler::apply_penalties(std::span<const int32_t> history) {
   const bool off = options_.repeat_penalty == 1 && options_.presence_penalty == 0 &&

@@ -35,6 +35,8 @@ struct Arrangement {
 };
 
 bool is_weight(const Kernel& row, std::size_t i) {
+  if (row.op == "expert_linear") return i == 2;
+  if (row.op == "expert_gated_linear") return i == 2 || i == 3;
   return (row.op == "linear" && i == 1) || (row.op == "gated_linear" && (i == 1 || i == 2));
 }
 
@@ -120,10 +122,15 @@ class RowRun {
       v.data = buffer(value.byte_size()).at;
       std::memcpy(v.data, value.data(), static_cast<std::size_t>(value.byte_size()));
     } else if (s.layout == Layout::p16) {
-      const std::int64_t n = v.dims[0], k = v.dims[1];
-      v.data = buffer(backend_.packed_bytes(s.dtype, n, k)).at;
-      backend_.pack({value.data(), value.dtype(), s.dtype, n, k, static_cast<std::byte*>(v.data)},
-                    0, (n + 15) / 16);
+      // [n, k], or such a matrix for each expert.
+      const std::int64_t n = v.dims[v.rank - 2], k = v.dims[v.rank - 1],
+                         bytes = backend_.packed_bytes(s.dtype, n, k),
+                         count = v.rank == 3 ? v.dims[0] : 1;
+      v.data = buffer(bytes * count).at;
+      for (std::int64_t e = 0; e < count; ++e)
+        backend_.pack({value.data() + e * n * row_bytes(value.dtype(), k), value.dtype(), s.dtype, n,
+                       k, static_cast<std::byte*>(v.data) + e * bytes},
+                      0, (n + 15) / 16);
     } else {
       place(v, s);
       for (std::int64_t r = 0; r < rows(v); ++r)

@@ -48,7 +48,7 @@ TEST(GgufConfig, EachBadValueIsNamedWithItsFileKeyAndWhatWasExpected) {
       {"llama.rope.freq_base", toy::f32(0.0), "expected a number above 1, found 0"},
       {"llama.rope.scaling.type", toy::text("spiral"),
        "expected none, linear, yarn or longrope, found \"spiral\""},
-      {"llama.expert_count", toy::u32(8), "expected 0 to 0, found 8"},
+      {"llama.expert_count", toy::u32(8), "expert_used_count: expected 1 to 8"},
       {"llama.hidden_activation", toy::text("sine"), "expected one of silu"},
   };
   for (const BadValue& row : rows) {

@@ -57,7 +57,7 @@ TEST_P(Goldens, BuildWithTheDocumentedBoundaries) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Goldens,
                          testing::Values("llama", "llama3_rope", "llama_linear_rope",
-                                         "llama_tied_bias", "llama_yarn", "mistral_sliding",
+                                         "llama_tied_bias", "llama_yarn", "mistral_sliding", "qwen3_moe", "mixtral",
                                          "qwen2", "qwen3", "gemma3"));
 
 std::vector<SelfAttention> attentions(const LoadedModel& m) {

@@ -71,9 +71,16 @@ TEST(AllOps, SamplesChangeEveryAttribute) {
                                   "transpose_b", "a_contract",
                                   "b_contract",  "a_batch",
                                   "b_batch",     "replace",
-                                  "largest",     "descending"}) {
+                                  "largest",     "descending",
+                                  "scoring",     "normalize",
+                                  "groups",      "group_limit",
+                                  "group_top",   "per_row",
+                                  "temperature", "top_k",
+                                  "top_p",       "min_p",
+                                  "seed",        "streams",
+                                  "depth"}) {
       bool known = false;
-      for (const char* value : {"1", "2", "true", "half", "silu", "f16", "ne", "exp", "max"})
+      for (const char* value : {"1", "2", "true", "half", "silu", "f16", "ne", "exp", "max", "sigmoid"})
         known = known || def->set(blob, key, value);
       if (known) {
         EXPECT_NE(printed.find(" " + key + "="), std::string::npos) << def->name << " " << key;

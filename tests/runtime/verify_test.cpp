@@ -32,5 +32,33 @@ TEST(VerifyGolden, EveryFamilyIsWithinItsTolerance) {
   }
 }
 
+// A family with experts under every form of its products: kernels, bodies, the reference; one and two workers; prompts
+// in small pieces.
+TEST(VerifyGolden, section12_ExpertsInEveryForm) {
+  struct Form {
+    std::string_view device;
+    DispatchPolicy policy;
+    int threads;
+    std::int64_t chunk;
+  };
+  const Form forms[] = {{"cpu", DispatchPolicy::prefer_native, 1, 512},
+                        {"cpu", DispatchPolicy::prefer_native, 2, 3},
+                        {"cpu", DispatchPolicy::force_common, 2, 512},
+                        {"reference", DispatchPolicy::prefer_native, 2, 512}};
+  for (const char* model : {"qwen3_moe", "mixtral"})
+    for (const Form& form : forms) {
+      GoldenOptions options;
+      options.decoder.device = Device::parse(form.device);
+      options.decoder.threads = form.threads;
+      options.decoder.chunk = form.chunk;
+      options.decoder.compile.dispatch.policy = form.policy;
+      const GoldenResult r = verify_golden(models() / model, options);
+      EXPECT_TRUE(r.ok) << model << " on " << form.device << ": " << r.diff << " " << r.why;
+      if (form.device == "cpu" && form.policy == DispatchPolicy::prefer_native) {
+        EXPECT_EQ(r.reference, 0) << "every op of " << model << " has a kernel";
+      }
+    }
+}
+
 }  // namespace
 }  // namespace rlx

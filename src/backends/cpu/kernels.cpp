@@ -8,6 +8,8 @@
 
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul_experts.h"
+#include "backends/cpu/moe.h"
 #include "backends/cpu/table.h"
 #include "base/error.h"
 
@@ -34,11 +36,13 @@ namespace {
 
 #define RLX_LIST(level)                                                                                       \
   level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
-      level::norm_kernels(), level::quantize_kernels(), level::recurrent_kernels(), level::rope_kernels()
+      level::norm_kernels(), level::quantize_kernels(), level::recurrent_kernels(), level::rope_kernels(),    \
+      level::expert_kernels(), level::moe_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
-                                RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline), index_kernels()};
+                                avx512_bf16::expert_kernels(), RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline),
+                                index_kernels(), route_kernels()};
   std::vector<Kernel> all;
   for (const KernelTable& table : tables) all.insert(all.end(), table.rows, table.rows + table.count);
   std::stable_sort(all.begin(), all.end(), [](const Kernel& a, const Kernel& b) { return a.isa > b.isa; });

@@ -1,5 +1,6 @@
 // Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and
 // finishes each tile (bias, activation, residual) while its sums are in the cache.
+#include "backends/cpu/matmul_product.h"
 #include "backends/cpu/matmul_tile.h"
 #include "backends/cpu/simd_math.h"
 #include "ir/kernel_args.h"
@@ -7,31 +8,6 @@
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-/// Rows [rows, n] of a tensor, whatever its rank.
-struct Rows {
-  std::byte* data = nullptr;
-  std::int64_t count = 1, stride = 0;
-};
-Rows rows_of(const TensorView& v) {
-  Rows r;
-  r.data = static_cast<std::byte*>(v.data);
-  for (int i = 0; i + 1 < v.rank; ++i) r.count *= v.dims[i];
-  if (v.rank >= 2) r.stride = v.strides[v.rank - 2];
-  return r;
-}
-
-struct Product {
-  DType x_type, w_type;
-  Rows x, y, residual;
-  std::int64_t k, n;
-  const std::byte* w[2];  ///< the weight, or gate and up
-  int weights;
-  const float* bias;
-  Act act;
-  int thread, threads;
-  std::byte* scratch;
-};
 
 /// The tile's place in the result and its sums [weights][panels][tokens][16].
 struct TileSums {
@@ -56,7 +32,7 @@ void finish_tile(const Product& p, const TileSums& t) {
       v = activate<A>(v);
       if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
       const auto at = [&](const Rows& rows) RLX_INLINE {
-        return reinterpret_cast<float*>(rows.data + (t.token + m) * rows.stride) + column;
+        return reinterpret_cast<float*>(rows.at(t.token + m)) + column;
       };
       if (p.residual.data) v = v + read(at(p.residual));
       if (lanes == kLanes)
@@ -205,21 +181,28 @@ void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& shar
   }
 }
 
-void run_product(const Product& p) {
-  const Kernels kernels = kernels_for(p.x_type, p.w_type);
-  const std::int64_t panels = panel_count(p.n);
-  const bool direct =
-      p.x.count <= kDirectTokens &&
-      kernels.product->direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
-  const std::int64_t tiles =
-      direct ? 1 : (p.x.count + kernels.tiles->tokens - 1) / kernels.tiles->tokens;
-  if (p.x.count == 0) return;
-  const MatmulShare share = matmul_share(panels, tiles, p.thread, p.threads);
+/// Whether so few tokens have a kernel that reads packed panels.
+bool is_direct(const Product& p, const Kernels& kernels) {
+  return p.x.count <= kDirectTokens &&
+         kernels.product->direct[kernel_tokens(static_cast<int>(p.x.count), kDirectTokens)];
+}
+std::int64_t tile_count(const Product& p, const Kernels& kernels) {
+  return is_direct(p, kernels) ? 1 : (p.x.count + kernels.tiles->tokens - 1) / kernels.tiles->tokens;
+}
+
+void run_share(const Product& p, const Kernels& kernels, const MatmulShare& share) {
   if (share.panel_begin == share.panel_end || share.tile_begin == share.tile_end) return;
-  if (direct)
+  if (is_direct(p, kernels))
     run_direct(p, kernels, share);
   else
     run_tiles(p, kernels, share);
+}
+
+void run_product(const Product& p) {
+  if (p.x.count == 0) return;
+  const Kernels kernels = kernels_for(p.x_type, p.w_type);
+  run_share(p, kernels,
+            matmul_share(panel_count(p.n), tile_count(p, kernels), p.thread, p.threads));
 }
 
 Product product(const KernelArgs& a, int weights) {
@@ -239,6 +222,20 @@ Product product(const KernelArgs& a, int weights) {
 }
 
 }  // namespace
+
+Rows rows_of(const TensorView& v) {
+  Rows r;
+  r.data = static_cast<std::byte*>(v.data);
+  for (int i = 0; i + 1 < v.rank; ++i) r.count *= v.dims[i];
+  if (v.rank >= 2) r.stride = v.strides[v.rank - 2];
+  return r;
+}
+
+void run_panels(const Product& p, std::int64_t begin, std::int64_t end) {
+  if (p.x.count == 0) return;
+  const Kernels kernels = kernels_for(p.x_type, p.w_type);
+  run_share(p, kernels, {begin, end, 0, tile_count(p, kernels)});
+}
 
 void linear(const void* op, const KernelArgs& a) noexcept {
   const auto& attrs = *static_cast<const Linear*>(op);

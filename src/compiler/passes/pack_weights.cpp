@@ -2,9 +2,9 @@
 
 #include <map>
 
+#include "compiler/passes/product_weights.h"
 #include "ir/rewrite.h"
 #include "ir/source.h"
-#include "ops/matmul.h"
 #include "ops/quant.h"
 
 namespace rlx {
@@ -23,10 +23,10 @@ class Packer {
     const Value source = made.is<Pack>() ? made.inputs[0] : old_weight;
     const Node& stored = rewriter_.old().node(source);
     const Node& param = stored.is<TransposeWeight>() ? rewriter_.old().node(stored.inputs[0]) : stored;
-    if ((!param.is<Param>() && !stored.is<Constant>()) || shape.layout != Layout::plain || shape.rank() != 2 ||
-        !shape.dim(1).is_constant())
+    if ((!param.is<Param>() && !stored.is<Constant>()) || shape.layout != Layout::plain ||
+        !shape.dim(-1).is_constant())
       return {};
-    if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(1).constant()))
+    if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(-1).constant()))
       return {};
     Value& packed = packed_[{source.node, shape.dtype}];
     if (!packed)
@@ -47,14 +47,14 @@ bool pack_weights(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
   Packer pack(rewriter, context.backend);
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
-    const std::size_t weights = s.node.is<Linear>() ? 1 : s.node.is<GatedLinear>() ? 2 : 0;
+    const ProductWeights weights = product_weights(s.node);
+    if (weights.count == 0) return {};
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
-    for (std::size_t i = 1; i <= weights; ++i) {
+    for (std::size_t i = weights.first; i < weights.first + weights.count; ++i) {
       const Value packed = pack(s.b, s.node.inputs[i]);
       if (!packed) return {};
       operands[i] = packed;
     }
-    if (weights == 0) return {};
     return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
   });
 }

@@ -2,10 +2,10 @@
 
 #include <map>
 
+#include "compiler/passes/product_weights.h"
 #include "ir/rewrite.h"
 #include "ir/source.h"
 #include "ops/elementwise.h"
-#include "ops/matmul.h"
 #include "ops/quant.h"
 
 namespace rlx {
@@ -87,18 +87,18 @@ bool precision(Graph& graph, const PassContext& context) {
       if (to == shape.dtype) return {};
       return {s.b.state(s.node.name, shape.with(to))};
     }
-    const bool linear = s.node.is<Linear>(), gated = s.node.is<GatedLinear>();
-    if ((!linear && !gated) || s.b.shape(s.inputs[0]).dtype != DType::f32) return {};
-    const Shape& w = s.b.shape(s.inputs[1]);
-    const auto k = w.dim(1).constant();
+    const ProductWeights weights = product_weights(s.node);
+    if (weights.count == 0 || s.b.shape(s.inputs[0]).dtype != DType::f32) return {};
+    const Shape& w = s.b.shape(s.inputs[weights.first]);
+    const auto k = w.dim(-1).constant();
     if (!k) return {};
     const Format format =
         choose(context.options.precision.activations, stored_as(w.dtype, *k, context.options), *k, context.backend);
     if (format.x == DType::f32 && format.panel == w.dtype) return {};
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
     operands[0] = convert.activation(s.b, operands[0], format.x);
-    operands[1] = convert.weight(s.b, operands[1], format.panel);
-    if (gated) operands[2] = convert.weight(s.b, operands[2], format.panel);
+    for (std::size_t i = weights.first; i < weights.first + weights.count; ++i)
+      operands[i] = convert.weight(s.b, operands[i], format.panel);
     return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
   });
 }
