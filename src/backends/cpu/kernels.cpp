@@ -6,18 +6,22 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/dense_attention.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/shape.h"
 #include "backends/cpu/table.h"
 #include "base/error.h"
 
 #define RLX_TABLES(level)            \
   namespace rlx::cpu::level {        \
   KernelTable attention_kernels();   \
+  KernelTable dense_attention_kernels(); \
   KernelTable elementwise_kernels(); \
   KernelTable kv_kernels();          \
   KernelTable norm_kernels();        \
   KernelTable quantize_kernels();    \
+  KernelTable reduction_kernels();   \
   KernelTable rope_kernels();        \
   }
 RLX_TABLES(baseline)
@@ -32,12 +36,14 @@ namespace rlx::cpu {
 namespace {
 
 #define RLX_LIST(level)                                                                                       \
-  level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
-      level::norm_kernels(), level::quantize_kernels(), level::rope_kernels()
+  level::attention_kernels(), level::dense_attention_kernels(), level::elementwise_kernels(),                 \
+      level::kv_kernels(), level::matmul_kernels(), level::norm_kernels(), level::quantize_kernels(),         \
+      level::reduction_kernels(), level::rope_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
-                                RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline), index_kernels()};
+                                RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline), index_kernels(),
+                                relative_bias_kernels(), shape_kernels()};
   std::vector<Kernel> all;
   for (const KernelTable& table : tables) all.insert(all.end(), table.rows, table.rows + table.count);
   std::stable_sort(all.begin(), all.end(), [](const Kernel& a, const Kernel& b) { return a.isa > b.isa; });

@@ -1,0 +1,334 @@
+#include "ops/dense_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/access.h"
+#include "ops/checks.h"
+#include "ops/samples.h"
+
+namespace rlx {
+namespace {
+
+using access::Part;
+
+Dim batch_of(const Shape& starts) { return starts.dim(0) - Dim(1); }
+
+void check_starts(InferContext& c, int i) { checks::plain(c, i, DType::i32, 1); }
+
+// The columns of operand i are `heads` heads of one size: that size.
+Dim head_size(InferContext& c, int i, std::int32_t heads, std::string_view of) {
+  const auto size = c.in(i).dim(-1).divided_by(Dim(heads));
+  if (!size)
+    c.fail("{}: expected columns that are a multiple of {} = {}, found {}", c.operand(i), of, heads,
+           checks::dims_text(c.in(i)));
+  return *size;
+}
+
+void check_bias(InferContext& c, const DenseAttention& op) {
+  if (op.bias == AttentionBias::none) return;
+  checks::plain(c, 5, DType::f32, op.bias == AttentionBias::pairs ? 3 : 2);
+  const Dim heads = c.in(5).dim(0);
+  if (!(heads == Dim(1)))
+    checks::same(c, heads, Dim(op.heads), [&] {
+      return fmt::format("bias: expected 1 or {} heads, found {}", op.heads, checks::dims_text(c.in(5)));
+    });
+  const auto line = c.in(5).dim(-1).constant();
+  if (op.bias == AttentionBias::distances && (!line || *line % 2 == 0))
+    c.fail("bias: expected an odd number of distances (2n + 1), found {}", checks::dims_text(c.in(5)));
+  for (int axis = 1; axis < c.in(5).rank(); ++axis)
+    if (c.in(5).dim(axis) == Dim(0)) c.fail("bias: expected at least one entry, found {}", checks::dims_text(c.in(5)));
+}
+
+// The rows of sequence b; starts of a run are data, so they are checked here.
+Part rows_of(const TensorView& starts, std::int64_t b, std::int64_t rows, const char* name) {
+  const Part part{access::load_int(starts, b), access::load_int(starts, b + 1)};
+  if (part.begin < 0 || part.end < part.begin || part.end > rows)
+    fail(ErrorCode::invalid_argument, "{}: expected rising starts from 0 to {} rows, found {} and {} for sequence {}",
+         name, rows, part.begin, part.end, b);
+  return part;
+}
+
+double bias_of(const DenseAttention& op, const KernelArgs& a, std::int64_t head, std::int64_t query, std::int64_t key) {
+  if (op.bias == AttentionBias::none) return 0.0;
+  const TensorView& bias = a.in[5];
+  const std::int64_t h = bias.dims[0] == 1 ? 0 : head;
+  if (op.bias == AttentionBias::distances) {
+    const std::int64_t n = bias.dims[1] / 2;
+    return access::load(bias, h, std::clamp(key - query, -n, n) + n);
+  }
+  const std::int64_t i = std::clamp<std::int64_t>(query, 0, bias.dims[1] - 1),
+                     j = std::clamp<std::int64_t>(key, 0, bias.dims[2] - 1);
+  return access::load_at(bias, (h * bias.dims[1] + i) * bias.dims[2] + j);
+}
+
+// The keys that a query at a position sees.
+Part visible(const DenseAttention& op, std::int64_t query, std::int64_t keys) {
+  Part seen{0, keys};
+  if (op.causal) seen.end = std::min(keys, query + 1);
+  if (op.window > 0) {
+    seen.begin = std::max<std::int64_t>(0, query - op.window + 1);
+    seen.end = std::min(seen.end, query + op.window);
+  }
+  seen.end = std::max(seen.begin, seen.end);
+  return seen;
+}
+
+// One head of one sequence, in double.
+struct DenseHead {
+  const DenseAttention& op;
+  const KernelArgs& a;
+  Part queries, keys;
+  std::int64_t head, kv_head, size, value_size;
+
+  double score(std::int64_t r, std::int64_t key, std::int64_t at) const {
+    double dot = 0;
+    for (std::int64_t i = 0; i < size; ++i)
+      dot += access::load(a.in[0], r, head * size + i) * access::load(a.in[1], keys.begin + key, kv_head * size + i);
+    dot *= double{op.scale};
+    if (op.softcap > 0) dot = double{op.softcap} * std::tanh(dot / double{op.softcap});
+    return dot + bias_of(op, a, head, at, key);
+  }
+
+  void row(std::int64_t r) const {
+    const std::int64_t count = keys.end - keys.begin;
+    const std::int64_t at = r - queries.begin + (op.causal ? count - (queries.end - queries.begin) : 0);
+    const Part seen = visible(op, at, count);
+    std::vector<double> weights, sums(static_cast<std::size_t>(value_size));
+    double largest = -INFINITY, total = 0;
+    for (std::int64_t key = seen.begin; key < seen.end; ++key) {
+      weights.push_back(score(r, key, at));
+      largest = std::max(largest, weights.back());
+    }
+    // A bias of -inf hides a key as a window does.
+    for (double& w : weights) total += w = largest == -INFINITY ? 0.0 : std::exp(w - largest);
+    for (std::int64_t key = seen.begin; key < seen.end && total != 0; ++key)
+      for (std::int64_t i = 0; i < value_size; ++i)
+        sums[static_cast<std::size_t>(i)] += weights[static_cast<std::size_t>(key - seen.begin)] / total *
+                                             access::load(a.in[2], keys.begin + key, kv_head * value_size + i);
+    for (std::int64_t i = 0; i < value_size; ++i)
+      access::store(a.out[0], r, head * value_size + i, sums[static_cast<std::size_t>(i)]);
+  }
+};
+
+}  // namespace
+
+void DenseAttention::infer(InferContext& c) const {
+  checks::attribute(c, "heads", heads, 1, INT32_MAX);
+  checks::attribute(c, "kv_heads", kv_heads, 1, INT32_MAX);
+  checks::attribute(c, "window", window, 0, INT32_MAX);
+  checks::attribute(c, "softcap", double{softcap}, 0, checks::kNoLimit);
+  if (!std::isfinite(scale)) c.fail("scale: expected a finite value, found {}", scale);
+  if (heads % kv_heads != 0) c.fail("heads: expected a multiple of the {} KV heads, found {}", kv_heads, heads);
+  const bool biased = bias != AttentionBias::none;
+  checks::operand_count(c, 5 + biased, biased ? "with bias" : "without bias");
+  for (int i = 0; i < 3; ++i) checks::plain(c, i, DType::f32, 2);
+  check_starts(c, 3);
+  check_starts(c, 4);
+  const Dim size = head_size(c, 0, heads, "heads");
+  const Dim value_size = head_size(c, 2, kv_heads, "kv_heads");
+  checks::has_columns(c, 1, size * Dim(kv_heads), "kv_heads * head_dim");
+  checks::has_rows(c, 2, c.in(1).dim(0), "the rows of k");
+  checks::same(c, c.in(3).dim(0), c.in(4).dim(0), [&] {
+    return fmt::format("q_start {} and k_start {} must be of as many sequences", checks::dims_text(c.in(3)),
+                       checks::dims_text(c.in(4)));
+  });
+  check_bias(c, *this);
+  c.out(Shape({c.in(0).dim(0), value_size * Dim(heads)}, DType::f32));
+}
+
+void DenseAttention::reference(const KernelArgs& a) const {
+  const TensorView &q = a.in[0], &k = a.in[1], &v = a.in[2], &y = a.out[0];
+  const std::int64_t size = q.dims[1] / heads, value_size = v.dims[1] / kv_heads, group = heads / kv_heads;
+  const Part part = access::part_of(a, q.dims[0]);
+  std::vector<double> zeros(static_cast<std::size_t>(access::columns(y)));
+  for (std::int64_t r = part.begin; r < part.end; ++r) access::store_row(y, r, zeros.data());
+  for (std::int64_t b = 0; b + 1 < a.in[3].dims[0]; ++b) {
+    const Part queries = rows_of(a.in[3], b, q.dims[0], "dense_attention: q_start"),
+               keys = rows_of(a.in[4], b, k.dims[0], "dense_attention: k_start");
+    for (std::int64_t r = std::max(part.begin, queries.begin); r < std::min(part.end, queries.end); ++r)
+      for (std::int64_t h = 0; h < heads; ++h)
+        DenseHead{*this, a, queries, keys, h, h / group, size, value_size}.row(r);
+  }
+}
+
+std::int64_t RelativeBias::bucket(std::int64_t distance, std::int64_t buckets) const {
+  std::int64_t first = 0, away = distance > 0 ? 0 : -distance;
+  if (bidirectional) {
+    buckets /= 2;
+    first = distance > 0 ? buckets : 0;
+    away = std::abs(distance);
+  }
+  const std::int64_t exact = buckets / 2;
+  if (away < exact) return first + away;
+  // In float32 as the models were trained: a distance at the edge of a range falls where it fell then.
+  const auto ratio = static_cast<float>(std::log(static_cast<double>(static_cast<float>(away) / static_cast<float>(exact))));
+  const auto range = static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
+  const float place = ratio / range * static_cast<float>(buckets - exact);
+  return first + std::min(exact + static_cast<std::int64_t>(place), buckets - 1);
+}
+
+void RelativeBias::infer(InferContext& c) const {
+  checks::operand_count(c, 1);
+  checks::plain(c, 0, DType::f32, 2);
+  const auto buckets = c.in(0).dim(0).constant();
+  const std::int64_t least = bidirectional ? 4 : 2;
+  if (!buckets || *buckets < least || (bidirectional && *buckets % 2 != 0))
+    c.fail("table: expected {} of at least {} buckets, found {}", bidirectional ? "an even number" : "a number", least,
+           checks::dims_text(c.in(0)));
+  checks::attribute(c, "max_distance", max_distance, static_cast<double>(*buckets / (bidirectional ? 4 : 2) + 1),
+                    1 << 20);
+  c.out(Shape({c.in(0).dim(1), Dim(2 * std::int64_t{max_distance} + 1)}, DType::f32));
+}
+
+void RelativeBias::reference(const KernelArgs& a) const {
+  const TensorView &table = a.in[0], &y = a.out[0];
+  const Part part = access::part_of(a, y.dims[0]);
+  for (std::int64_t h = part.begin; h < part.end; ++h)
+    for (std::int64_t d = -std::int64_t{max_distance}; d <= max_distance; ++d)
+      access::store(y, h, d + max_distance, access::load(table, bucket(d, table.dims[0]), h));
+}
+
+void PoolSequences::infer(InferContext& c) const {
+  checks::operand_count(c, 2);
+  checks::plain(c, 0, DType::f32, 2);
+  check_starts(c, 1);
+  c.out(c.in(0).with_dim(0, batch_of(c.in(1))));
+}
+
+void PoolSequences::reference(const KernelArgs& a) const {
+  const TensorView &x = a.in[0], &y = a.out[0];
+  const Part part = access::part_of(a, y.dims[0]);
+  std::vector<double> row(static_cast<std::size_t>(access::columns(x))), pooled(row.size());
+  for (std::int64_t b = part.begin; b < part.end; ++b) {
+    Part rows = rows_of(a.in[1], b, x.dims[0], "pool_sequences: seq_start");
+    const std::int64_t count = rows.end - rows.begin;
+    if (kind == SequencePooling::first) rows.end = std::min(rows.end, rows.begin + 1);
+    if (kind == SequencePooling::last) rows.begin = std::max(rows.begin, rows.end - 1);
+    std::fill(pooled.begin(), pooled.end(), 0.0);
+    for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+      access::load_row(x, r, row.data());
+      for (std::size_t i = 0; i < row.size(); ++i)
+        if (kind != SequencePooling::max)
+          pooled[i] += row[i];
+        else if (r == rows.begin || row[i] > pooled[i] || std::isnan(row[i]))
+          pooled[i] = row[i];
+    }
+    for (double& p : pooled)
+      if (kind == SequencePooling::mean && count > 0) p /= static_cast<double>(count);
+    access::store_row(y, b, pooled.data());
+  }
+}
+
+using samples::given;
+using samples::normal;
+
+namespace {
+
+// Queries and keys of each sequence.
+struct RaggedBatch {
+  std::string name;
+  std::vector<std::int32_t> queries, keys;
+};
+
+const std::vector<RaggedBatch>& ragged_batches() {
+  static const std::vector<RaggedBatch> list = {
+      {"one", {1}, {1}},
+      {"square", {17}, {17}},
+      {"ragged", {3, 0, 21, 1}, {3, 0, 21, 1}},
+      {"tiles", {65}, {65}},
+      {"several_tiles", {7, 130}, {7, 130}},
+      {"cross", {5, 33, 2}, {40, 7, 64}},
+      {"no_keys", {2, 4}, {0, 5}},
+      {"step", {1, 2, 1}, {64, 129, 7}},
+  };
+  return list;
+}
+
+SampleOperand starts_of(const std::vector<std::int32_t>& lengths) {
+  std::vector<std::int32_t> starts = {0};
+  for (const std::int32_t n : lengths) starts.push_back(starts.back() + n);
+  return given(std::move(starts));
+}
+
+struct DenseHeads {
+  std::int32_t heads, kv_heads, size, value_size;
+};
+
+Sample dense_sample(const RaggedBatch& batch, const DenseHeads& h, DenseAttention op, std::string_view suffix,
+                    std::int64_t table = 9) {
+  std::int64_t rows = 0, keys = 0, most = 0;
+  for (std::size_t b = 0; b < batch.queries.size(); ++b) {
+    rows += batch.queries[b];
+    keys += batch.keys[b];
+    most = std::max<std::int64_t>(most, batch.keys[b]);
+  }
+  op.heads = h.heads;
+  op.kv_heads = h.kv_heads;
+  op.scale /= std::sqrt(static_cast<float>(h.size));
+  std::vector<SampleOperand> operands = {normal({rows, h.heads * h.size}), normal({keys, h.kv_heads * h.size}),
+                                         normal({keys, h.kv_heads * h.value_size}), starts_of(batch.queries),
+                                         starts_of(batch.keys)};
+  if (op.bias == AttentionBias::distances) operands.push_back(normal({h.heads, table}));
+  if (op.bias == AttentionBias::pairs) operands.push_back(normal({h.kv_heads == 1 ? 1 : h.heads, table, table + 2}));
+  return make_sample(fmt::format("{}_{}by{}x{}{}", batch.name, h.heads, h.kv_heads, h.size, suffix), op,
+                     std::move(operands), most + h.size);
+}
+
+}  // namespace
+
+std::vector<Sample> DenseAttention::samples() {
+  constexpr DenseHeads kHeads[] = {{4, 4, 16, 16}, {3, 1, 64, 64}, {2, 2, 6, 5},    {8, 2, 32, 32},
+                                   {1, 1, 80, 48}, {4, 1, 20, 20}, {2, 1, 128, 128}};
+  std::vector<Sample> list;
+  std::size_t turn = 0;
+  const auto add = [&](const RaggedBatch& batch, const DenseAttention& op, std::string_view suffix,
+                       std::int64_t table = 9) {
+    list.push_back(dense_sample(batch, kHeads[turn++ % std::size(kHeads)], op, suffix, table));
+  };
+  using enum AttentionBias;
+  for (const RaggedBatch& batch : ragged_batches()) {
+    add(batch, {}, "");
+    add(batch, {.causal = true}, "_causal");
+    add(batch, {.window = 5, .causal = true}, "_causal_window_5");
+    add(batch, {.window = 3}, "_window_3");
+    add(batch, {.bias = distances}, "_distances");
+    add(batch, {.causal = true, .bias = distances}, "_causal_distances", 261);
+    add(batch, {.bias = pairs}, "_pairs", 64);
+  }
+  const RaggedBatch& ragged = ragged_batches()[2];
+  add(ragged, {.scale = 30.0f, .softcap = 20.0f}, "_softcap_20");
+  add(ragged, {.softcap = 0.5f, .bias = pairs}, "_softcap_half_pairs");
+  add(ragged, {.scale = 0.0f}, "_scale_0");
+  add(ragged, {.scale = 60.0f}, "_sharp");
+  add(ragged, {.window = 100000}, "_window_all");
+  return list;
+}
+
+std::vector<Sample> RelativeBias::samples() {
+  return {make_sample("t5", RelativeBias{}, {normal({32, 12})}),
+          make_sample("t5_decoder", RelativeBias{128, false}, {normal({32, 8})}),
+          make_sample("small", RelativeBias{16, true}, {normal({8, 4})}),
+          make_sample("small_decoder", RelativeBias{16, false}, {normal({8, 4})}),
+          make_sample("least", RelativeBias{2, true}, {normal({4, 1})}),
+          make_sample("least_decoder", RelativeBias{2, false}, {normal({2, 3})}),
+          make_sample("odd", RelativeBias{100, false}, {normal({7, 5})})};
+}
+
+std::vector<Sample> PoolSequences::samples() {
+  std::vector<Sample> list;
+  constexpr std::int64_t kColumns[] = {1, 17, 48, 64};
+  for (std::size_t kind = 0; kind < kSequencePoolingNames.size(); ++kind)
+    for (const std::vector<std::int32_t>& lengths :
+         {std::vector<std::int32_t>{1}, std::vector<std::int32_t>{3, 0, 70, 1}, std::vector<std::int32_t>{8, 8}}) {
+      std::int64_t rows = 0;
+      for (const std::int32_t n : lengths) rows += n;
+      list.push_back(make_sample(fmt::format("{}_{}_of_{}", kSequencePoolingNames[kind], rows, lengths.size()),
+                                 PoolSequences{static_cast<SequencePooling>(kind)},
+                                 {normal({rows, kColumns[(kind + lengths.size()) % 4]}), starts_of(lengths)}, rows));
+    }
+  return list;
+}
+
+}  // namespace rlx
