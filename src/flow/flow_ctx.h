@@ -16,9 +16,6 @@
 
 namespace rlx {
 
-/// Whether a weight stands in the graph as it is stored ([out, in]) or with its two axes exchanged.
-enum class Transpose : bool { no, yes };
-
 class FlowCtx {
  public:
   FlowCtx(std::string graph_name, const WeightSource& weights);
@@ -41,7 +38,14 @@ class FlowCtx {
   /// collected and reported by finish(), so that one message lists all; until then a param of the
   /// expected shape stands for it.
   Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
-                    Transpose transpose = Transpose::no);
+                    bool transpose = false);
+  /// A tensor whose stored shape the model knows, read under other dims of the same count: a convolution kernel
+  /// [n, c, h, w] as the matrix [n, c * h * w]. Missing and wrong ones as load_matrix.
+  Value load_as(std::string_view key, const std::vector<std::int64_t>& stored, const std::vector<std::int64_t>& as);
+  /// The same as f32, widened here, once, where it is stored in another float dtype: tables of positions and biases that
+  /// element-wise ops read.
+  Value load_table(std::string_view key, const std::vector<std::int64_t>& stored,
+                   const std::vector<std::int64_t>& as);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);
@@ -71,6 +75,7 @@ class FlowCtx {
   const WeightRef* lookup(std::string_view key, const Dims& expected);
   const WeightRef& existing(std::string_view key);
   Value declare(std::string_view key, bool transpose, const WeightRef& weight);
+  Value load_viewed(std::string_view key, const Dims& stored, const Dims& as, bool widen);
   void report(std::string_view key, const Dims& expected, std::string found);
   [[noreturn]] void fail_collected() const;
 

@@ -7,7 +7,8 @@
 namespace rlx {
 namespace {
 
-const Architecture* const kAll[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma3};
+const Architecture* const kAll[] = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma3,
+                                    &kBert,  &kVit,     &kT5};
 
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {
   for (const Architecture* a : kAll)
