@@ -19,11 +19,12 @@ void check_starts(InferContext& c, int i) { checks::plain(c, i, DType::i32, 1); 
 
 // The columns of operand i are `heads` heads of one size: that size.
 Dim head_size(InferContext& c, int i, std::int32_t heads, std::string_view of) {
-  const auto size = c.in(i).dim(-1).divided_by(Dim(heads));
-  if (!size)
-    c.fail("{}: expected columns that are a multiple of {} = {}, found {}", c.operand(i), of, heads,
-           checks::dims_text(c.in(i)));
-  return *size;
+  const Dim columns = c.in(i).dim(-1), size = ceil_div(columns, heads);
+  checks::same(c, size * Dim(heads), columns, [&] {
+    return fmt::format("{}: expected columns that are a multiple of {} = {}, found {}", c.operand(i), of, heads,
+                       checks::dims_text(c.in(i)));
+  });
+  return size;
 }
 
 void check_bias(InferContext& c, const DenseAttention& op) {
@@ -34,9 +35,11 @@ void check_bias(InferContext& c, const DenseAttention& op) {
     checks::same(c, heads, Dim(op.heads), [&] {
       return fmt::format("bias: expected 1 or {} heads, found {}", op.heads, checks::dims_text(c.in(5)));
     });
-  const auto line = c.in(5).dim(-1).constant();
-  if (op.bias == AttentionBias::distances && (!line || *line % 2 == 0))
-    c.fail("bias: expected an odd number of distances (2n + 1), found {}", checks::dims_text(c.in(5)));
+  const Dim beside_middle = c.in(5).dim(-1) - Dim(1);
+  if (op.bias == AttentionBias::distances)
+    checks::same(c, ceil_div(beside_middle, 2) * Dim(2), beside_middle, [&] {
+      return fmt::format("bias: expected an odd number of distances (2n + 1), found {}", checks::dims_text(c.in(5)));
+    });
   for (int axis = 1; axis < c.in(5).rank(); ++axis)
     if (c.in(5).dim(axis) == Dim(0)) c.fail("bias: expected at least one entry, found {}", checks::dims_text(c.in(5)));
 }
@@ -172,13 +175,19 @@ std::int64_t RelativeBias::bucket(std::int64_t distance, std::int64_t buckets) c
 void RelativeBias::infer(InferContext& c) const {
   checks::operand_count(c, 1);
   checks::plain(c, 0, DType::f32, 2);
-  const auto buckets = c.in(0).dim(0).constant();
+  const Dim buckets = c.in(0).dim(0);
   const std::int64_t least = bidirectional ? 4 : 2;
-  if (!buckets || *buckets < least || (bidirectional && *buckets % 2 != 0))
-    c.fail("table: expected {} of at least {} buckets, found {}", bidirectional ? "an even number" : "a number", least,
-           checks::dims_text(c.in(0)));
-  checks::attribute(c, "max_distance", max_distance, static_cast<double>(*buckets / (bidirectional ? 4 : 2) + 1),
-                    1 << 20);
+  const auto message = [&] {
+    return fmt::format("table: expected {} of at least {} buckets, found {}",
+                       bidirectional ? "an even number" : "a number", least, checks::dims_text(c.in(0)));
+  };
+  checks::at_most(c, Dim(least), buckets, message);
+  if (bidirectional) checks::same(c, ceil_div(buckets, 2) * Dim(2), buckets, message);
+  checks::attribute(c, "max_distance", max_distance, 1, 1 << 20);
+  checks::at_most(c, buckets, Dim(least * max_distance - 1), [&] {
+    return fmt::format("max_distance: expected more than the distances with a bucket of their own, a {} of {}, found {}",
+                       bidirectional ? "quarter" : "half", buckets.text(), max_distance);
+  });
   c.out(Shape({c.in(0).dim(1), Dim(2 * std::int64_t{max_distance} + 1)}, DType::f32));
 }
 

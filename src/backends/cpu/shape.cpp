@@ -10,7 +10,7 @@ namespace rlx::cpu {
 namespace {
 
 bool plain_float(const Shape& s) {
-  return s.kind == ShapeKind::tensor && s.layout == Layout::plain &&
+  return s.kind == ShapeKind::tensor && s.layout == Layout::plain && s.rank() > 0 &&
       (s.dtype == DType::f32 || s.dtype == DType::f16 || s.dtype == DType::bf16);
 }
 bool accepts_copy(const KernelQuery& q) {
@@ -33,10 +33,6 @@ void copy_run(const std::byte* from, std::int64_t step, std::byte* to, std::int6
 // to = from, of the same dims, for the part of this worker. A stride of 0 repeats.
 void copy_view(const KernelArgs& a, const TensorView& from, const TensorView& to) noexcept {
   const std::int64_t bytes = element_bytes(to);
-  if (to.rank == 0) {
-    if (a.thread == 0) std::memcpy(to.data, from.data, static_cast<std::size_t>(bytes));
-    return;
-  }
   const int last = to.rank - 1;
   std::int64_t rows = 1;
   for (int i = 0; i < last; ++i) rows *= to.dims[i];
