@@ -18,12 +18,14 @@
 #include "ir/print.h"                    // IWYU pragma: export
 #include "ir/profile.h"                  // IWYU pragma: export
 #include "models/load.h"                 // IWYU pragma: export
+#include "ops/dense_attention.h"         // IWYU pragma: export
 #include "ops/elementwise.h"             // IWYU pragma: export
 #include "ops/matmul.h"                  // IWYU pragma: export
 #include "ops/norm.h"                    // IWYU pragma: export
 #include "runtime/backends.h"            // IWYU pragma: export
 #include "runtime/compiled_graph.h"      // IWYU pragma: export
 #include "runtime/decoder.h"             // IWYU pragma: export
+#include "runtime/encoder.h"             // IWYU pragma: export
 #include "runtime/generate.h"            // IWYU pragma: export
 #include "runtime/model_pipeline.h"      // IWYU pragma: export
 #include "runtime/text_model.h"          // IWYU pragma: export

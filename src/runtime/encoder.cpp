@@ -139,7 +139,8 @@ struct EncoderModel::Impl {
       if (e.name == "token_types") inputs.push_back({e.name, ids_tensor(rows.token_types)});
       if (e.name == "seq_start") inputs.push_back({e.name, ids_tensor(rows.starts)});
     }
-    return hidden_of(graph->run(inputs), std::move(rows.starts));
+    std::vector<NamedTensor> outputs = graph->run(inputs);
+    return hidden_of(std::move(outputs), std::move(rows.starts));
   }
 
   HiddenRows run_images(const Tensor& pixels) {
@@ -157,7 +158,8 @@ struct EncoderModel::Impl {
     for (std::int64_t i = 0; i <= batch; ++i) starts.push_back(static_cast<std::int32_t>(i * info().image_rows));
     const std::shared_ptr<CompiledGraph> graph =
         executable(encoder, ModelVariant::encoder(ladder.upper(sym::batch, batch), info().image_rows));
-    return hidden_of(graph->run({{"pixels", pixels}, {"seq_start", ids_tensor(starts)}}), std::move(starts));
+    std::vector<NamedTensor> outputs = graph->run({{"pixels", pixels}, {"seq_start", ids_tensor(starts)}});
+    return hidden_of(std::move(outputs), std::move(starts));
   }
 
   void check_source(const HiddenRows& source) const {
