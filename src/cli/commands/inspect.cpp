@@ -67,22 +67,24 @@ void check(const InspectFlags& f) {
 
 ordered_json summary(const LoadedModel& m) {
   const ModelInfo& i = m.model.info;
-  return {{"name", i.name},
-          {"architecture", i.architecture},
-          {"kind", name(i.kind)},
-          {"layers", i.layers},
-          {"hidden", i.hidden},
-          {"inner", i.inner},
-          {"heads", i.heads},
-          {"kv_heads", i.kv_heads},
-          {"head_dim", i.head_dim},
-          {"vocab", i.vocab},
-          {"context", i.context},
-          {"parameters", i.parameters},
-          {"weight_bytes", i.weight_bytes},
-          {"weights_by_type", weight_types(m)},
-          {"chat_template", !m.chat_template.empty()},
-          {"unused_tensors", m.model.unused}};
+  ordered_json s = {{"name", i.name},
+                    {"architecture", i.architecture},
+                    {"kind", name(i.kind)},
+                    {"layers", i.layers},
+                    {"hidden", i.hidden},
+                    {"inner", i.inner},
+                    {"heads", i.heads},
+                    {"kv_heads", i.kv_heads},
+                    {"head_dim", i.head_dim},
+                    {"vocab", i.vocab},
+                    {"context", i.context},
+                    {"parameters", i.parameters},
+                    {"weight_bytes", i.weight_bytes},
+                    {"weights_by_type", weight_types(m)},
+                    {"chat_template", !m.chat_template.empty()},
+                    {"unused_tensors", m.model.unused}};
+  if (i.kind == ModelKind::vision) s["image"] = {i.channels, i.image_height, i.image_width};
+  return s;
 }
 
 std::string summary_text(const ordered_json& s) {
