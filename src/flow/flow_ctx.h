@@ -42,8 +42,8 @@ class FlowCtx {
   /// A tensor whose stored shape the model knows, read under other dims of the same count: a convolution kernel
   /// [n, c, h, w] as the matrix [n, c * h * w]. Missing and wrong ones as load_matrix.
   Value load_as(std::string_view key, const std::vector<std::int64_t>& stored, const std::vector<std::int64_t>& as);
-  /// The same as f32, widened here, once, where it is stored in another float dtype: tables of positions and biases that
-  /// element-wise ops read.
+  /// The same as f32, widened here, once, where it is stored in another float dtype: tables of positions and biases
+  /// that element-wise ops read.
   Value load_table(std::string_view key, const std::vector<std::int64_t>& stored,
                    const std::vector<std::int64_t>& as);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened

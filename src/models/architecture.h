@@ -1,5 +1,5 @@
-// What a family of models gives: its names, the names of its tensors, and how a checkpoint becomes a model. Decoders share
-// one reader of configs and give what is special in theirs; other kinds bring a reader of their own.
+// What a family of models gives: its names, the names of its tensors, and how a checkpoint becomes a model. Decoders
+// share one reader of configs and give what is special in theirs; other kinds bring a reader of their own.
 #pragma once
 
 #include <algorithm>

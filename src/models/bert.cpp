@@ -1,5 +1,5 @@
-// BERT (https://arxiv.org/abs/1810.04805): token, position and segment embeddings, then layers of attention and MLP with the
-// norm after each sum. Heads that a checkpoint adds for a task are not read; its pooler is.
+// BERT (https://arxiv.org/abs/1810.04805): token, position and segment embeddings, then layers of attention and MLP
+// with the norm after each sum. Heads that a checkpoint adds for a task are not read; its pooler is.
 #include <cmath>
 
 #include "base/error.h"
@@ -55,7 +55,8 @@ BertConfig read_bert(const FamilyInput& in, const TensorNames& names) {
   c.positions = fields.count({"max_position_embeddings", "context_length"});
   c.eps = fields.epsilon({"layer_norm_eps", "attention.layer_norm_epsilon"}, 1e-12);
   c.vocab = fields.count({"vocab_size", "vocab_size"}, {}, table_rows(in, names.weight("tokens")));
-  c.token_types = fields.count({"type_vocab_size", "token_type_count"}, {}, table_rows(in, names.weight("token_types")));
+  c.token_types =
+      fields.count({"type_vocab_size", "token_type_count"}, {}, table_rows(in, names.weight("token_types")));
   if (fields.stored()) return c;  // GGUF files of this family have no other activation
   constexpr FieldName kAct{"hidden_act", ""}, kPositions{"position_embedding_type", ""};
   c.act = fields.activation(kAct, fields.text(kAct).value_or("gelu"));
@@ -92,8 +93,7 @@ ModelFlow bert_flow(const FamilyInput& in, const BertConfig& c, const TensorName
       .input("positions", Shape({sym::rows}, DType::i32))
       .input("token_types", Shape({sym::rows}, DType::i32))
       .input("seq_start", Shape({Dim(sym::batch) + Dim(1)}, DType::i32))
-      .stage("embed_tokens",
-             token_embedding({.weight = names.weight("tokens"), .vocab = c.vocab, .hidden = c.hidden}))
+      .stage("embed_tokens", token_embedding({.weight = names.weight("tokens"), .vocab = c.vocab, .hidden = c.hidden}))
       .stage("embed_token_types", position_embedding({.weight = names.weight("token_types"),
                                                       .count = c.token_types,
                                                       .hidden = c.hidden,

@@ -9,8 +9,7 @@ ConfigFields::ConfigFields(const FamilyInput& in) : in_(in), limits_(TensorLimit
     prefix_ = std::string(in.gguf->get_string("general.architecture").value_or("")) + ".";
   else if (in.hub->has("quantization_config"))
     fail(ErrorCode::unsupported,
-         "{}: quantization_config: expected weights in f32, f16 or bf16, found a quantised checkpoint",
-         in.hub->file());
+         "{}: quantization_config: expected weights in f32, f16 or bf16, found a quantised checkpoint", in.hub->file());
 }
 
 std::string ConfigFields::place(FieldName name) const {
@@ -82,8 +81,7 @@ void check_heads(const ConfigFields& fields, FieldName name, std::int64_t heads,
          heads);
 }
 
-TensorNames names_of(const FamilyInput& in, std::string_view role,
-                     std::initializer_list<std::string_view> prefixes) {
+TensorNames names_of(const FamilyInput& in, std::string_view role, std::initializer_list<std::string_view> prefixes) {
   if (in.gguf != nullptr) return TensorNames(in.family.tensors, ConfigFormat::gguf, {});
   for (const std::string_view prefix : prefixes) {
     TensorNames names(in.family.tensors, ConfigFormat::hub, std::string(prefix));

@@ -1,5 +1,5 @@
-// What the families beside decoders share: reading a config field by field from either format, each with its bounds, and
-// names of checkpoints.
+// What the families beside decoders share: reading a config field by field from either format, each with its bounds,
+// and names of checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace rlx {
 
-/// The key of a field in both formats; the GGUF key stands without the architecture's prefix. Empty: the format has none.
+/// The key of a field in both formats; the GGUF key stands without the architecture's prefix. Empty: the format has
+/// none.
 struct FieldName {
   std::string_view hub, gguf;
 };
@@ -41,8 +42,8 @@ class ConfigFields {
   /// The activation called `name`, as the field says. Error(unsupported) that lists the known ones.
   Act activation(FieldName field, std::string name) const;
 
-  /// Layers are bounded by the tensors there are, heads by the largest tensor, so that no loop or table grows by a number
-  /// alone.
+  /// Layers are bounded by the tensors there are, heads by the largest tensor, so that no loop or table grows by a
+  /// number alone.
   FieldBounds layers() const { return {1, limits_.tensors}; }
   FieldBounds heads() const { return {1, limits_.largest}; }
 
@@ -55,8 +56,8 @@ class ConfigFields {
 /// Error(format) unless `heads` divides `hidden`.
 void check_heads(const ConfigFields& fields, FieldName name, std::int64_t heads, std::int64_t hidden);
 
-/// The family's tensors by name: with the first of the prefixes under which the weight of `role` is stored, else with the
-/// first of all (what is missing is then named by it). GGUF names have no prefix.
+/// The family's tensors by name: with the first of the prefixes under which the weight of `role` is stored, else with
+/// the first of all (what is missing is then named by it). GGUF names have no prefix.
 TensorNames names_of(const FamilyInput& in, std::string_view role, std::initializer_list<std::string_view> prefixes);
 
 /// The layer norm of a role. Checkpoints of the first BERT releases call weight and bias gamma and beta.

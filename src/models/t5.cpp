@@ -192,7 +192,8 @@ ModelFlow t5_decoder(const T5Config& c, const TensorNames& names, bool own_head)
       .stage("wanted_rows", wanted_rows())
       .stage("final_norm", stack.norm("final_layer_norm"))
       .stage("scale", scale_hidden(c.logit_scale))
-      .stage("head", linear({.weight = own_head ? names.weight("head") : std::string(), .in = c.hidden, .out = c.vocab}))
+      .stage("head",
+             linear({.weight = own_head ? names.weight("head") : std::string(), .in = c.hidden, .out = c.vocab}))
       .output("logits");
   return flow;
 }

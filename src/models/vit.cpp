@@ -1,4 +1,5 @@
-// ViT (https://arxiv.org/abs/2010.11929): patches as rows, a class token before them, learned positions, then pre-norm layers.
+// ViT (https://arxiv.org/abs/2010.11929): patches as rows, a class token before them, learned positions, then pre-norm
+// layers.
 #include <cmath>
 #include <tuple>
 

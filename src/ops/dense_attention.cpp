@@ -166,7 +166,8 @@ std::int64_t RelativeBias::bucket(std::int64_t distance, std::int64_t buckets) c
   const std::int64_t exact = buckets / 2;
   if (away < exact) return first + away;
   // In float32 as the models were trained: a distance at the edge of a range falls where it fell then.
-  const auto ratio = static_cast<float>(std::log(static_cast<double>(static_cast<float>(away) / static_cast<float>(exact))));
+  const auto ratio =
+      static_cast<float>(std::log(static_cast<double>(static_cast<float>(away) / static_cast<float>(exact))));
   const auto range = static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
   const float place = ratio / range * static_cast<float>(buckets - exact);
   return first + std::min(exact + static_cast<std::int64_t>(place), buckets - 1);
@@ -185,8 +186,9 @@ void RelativeBias::infer(InferContext& c) const {
   if (bidirectional) checks::same(c, ceil_div(buckets, 2) * Dim(2), buckets, message);
   checks::attribute(c, "max_distance", max_distance, 1, 1 << 20);
   checks::at_most(c, buckets, Dim(least * max_distance - 1), [&] {
-    return fmt::format("max_distance: expected more than the distances with a bucket of their own, a {} of {}, found {}",
-                       bidirectional ? "quarter" : "half", buckets.text(), max_distance);
+    return fmt::format(
+        "max_distance: expected more than the distances with a bucket of their own, a {} of {}, found {}",
+        bidirectional ? "quarter" : "half", buckets.text(), max_distance);
   });
   c.out(Shape({c.in(0).dim(1), Dim(2 * std::int64_t{max_distance} + 1)}, DType::f32));
 }

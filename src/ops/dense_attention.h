@@ -7,22 +7,22 @@
 namespace rlx {
 
 /// What is added to the scores, by head and position. pairs: bias[h, i, j] for query position i and key position j.
-/// distances: bias[h, clamp(j - i, -n, n) + n], a line of 2n + 1 values per head. Positions beyond a table's end take its
-/// last entry.
+/// distances: bias[h, clamp(j - i, -n, n) + n], a line of 2n + 1 values per head. Positions beyond a table's end take
+/// its last entry.
 enum class AttentionBias : std::uint8_t { none, pairs, distances };
 inline constexpr std::array<std::string_view, 3> kAttentionBiasNames = {"none", "pairs", "distances"};
 constexpr std::span<const std::string_view> enum_names(AttentionBias) { return kAttentionBiasNames; }
 
 /// softmax(scale * q k^T [soft-capped] + bias) v per head and sequence (https://arxiv.org/abs/1706.03762).
 /// q: f32[q_rows, heads * head_dim]. k: f32[kv_rows, kv_heads * head_dim]. v: f32[kv_rows, kv_heads * value_dim].
-/// q_start, k_start: i32[batch + 1], where each sequence's rows begin, rising; sequence b of q attends to sequence b of k
-/// and v. bias, when there is one: f32[heads or 1, n, m] (pairs) or f32[heads or 1, 2n + 1] (distances).
-/// y: f32[q_rows, heads * value_dim].
+/// q_start, k_start: i32[batch + 1], where each sequence's rows begin, rising; sequence b of q attends to sequence b of
+/// k and v. bias, when there is one: f32[heads or 1, n, m] (pairs) or f32[heads or 1, 2n + 1] (distances). y:
+/// f32[q_rows, heads * value_dim].
 ///
 /// Query r of a sequence stands at position r; with `causal` at r + (its keys - its queries), so that new rows follow a
-/// prefix, and it sees no later key. With window w > 0 it sees keys nearer than w (causal: w - 1 before it and its own).
-/// Query head h uses KV head h / (heads / kv_heads). softcap > 0: scores become cap * tanh(score / cap) before the bias. A
-/// query that sees no key, and a row of no sequence, gives zeros.
+/// prefix, and it sees no later key. With window w > 0 it sees keys nearer than w (causal: w - 1 before it and its
+/// own). Query head h uses KV head h / (heads / kv_heads). softcap > 0: scores become cap * tanh(score / cap) before
+/// the bias. A query that sees no key, and a row of no sequence, gives zeros.
 struct DenseAttention {
   std::int32_t heads = 1;
   std::int32_t kv_heads = 1;
@@ -48,12 +48,12 @@ struct DenseAttention {
   static std::vector<Sample> samples();
 };
 
-/// The bias by distance of T5 (https://arxiv.org/abs/1910.10683, section 2.1): y[h, d + n] = table[bucket(d), h] for key
-/// minus query position d in -n .. n, n = max_distance. Half of the buckets hold one distance each, the others
+/// The bias by distance of T5 (https://arxiv.org/abs/1910.10683, section 2.1): y[h, d + n] = table[bucket(d), h] for
+/// key minus query position d in -n .. n, n = max_distance. Half of the buckets hold one distance each, the others
 /// logarithmic ranges up to max_distance. `bidirectional`: half of the buckets serve keys after the query; else those
 /// share the bucket of distance 0. table: f32[buckets, heads]; y: f32[heads, 2 * max_distance + 1].
-/// Errors (shape): fewer than 2 buckets (bidirectional: 4), an odd number with `bidirectional`, a max_distance that is not
-/// above the distances with a bucket of their own.
+/// Errors (shape): fewer than 2 buckets (bidirectional: 4), an odd number with `bidirectional`, a max_distance that is
+/// not above the distances with a bucket of their own.
 struct RelativeBias {
   std::int32_t max_distance = 128;
   bool bidirectional = true;
@@ -73,8 +73,8 @@ struct RelativeBias {
   static std::vector<Sample> samples();
 };
 
-/// One row per sequence. first, last: its first or last row (a class token). mean, max: over its rows. A sequence without
-/// rows gives zeros.
+/// One row per sequence. first, last: its first or last row (a class token). mean, max: over its rows. A sequence
+/// without rows gives zeros.
 enum class SequencePooling : std::uint8_t { first, last, mean, max };
 inline constexpr std::array<std::string_view, 4> kSequencePoolingNames = {"first", "last", "mean", "max"};
 constexpr std::span<const std::string_view> enum_names(SequencePooling) { return kSequencePoolingNames; }

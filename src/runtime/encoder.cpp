@@ -58,8 +58,8 @@ struct EncoderModel::Impl {
   std::unique_ptr<ModelCompilePipeline> pipeline;
   HirSource encoder, decoder;
   DispatchReport encoder_report, decoder_report;
-  // Plans are made for powers of two, so that all batches together need a handful of executables; what a run computes are
-  // its actual rows.
+  // Plans are made for powers of two, so that all batches together need a handful of executables; what a run computes
+  // are its actual rows.
   const BucketRule ladder = BucketRule::ladder(1);
 
   Impl(LoadedModel m, const EncoderOptions& o)
@@ -69,13 +69,13 @@ struct EncoderModel::Impl {
         encoder(KeyWriter("graph").text("part", "encoder").finish(), [this] { return loaded.model; }),
         decoder(KeyWriter("graph").text("part", "decoder").finish(), [this] { return loaded.decoder; }) {
     if (info().kind == ModelKind::decoder)
-      fail(ErrorCode::unsupported, "{}: {} is a decoder that continues a text; expected an encoder (rlx::Decoder runs it)",
+      fail(ErrorCode::unsupported,
+           "{}: {} is a decoder that continues a text; expected an encoder (rlx::Decoder runs it)",
            loaded.path.string(), info().architecture);
     options.threads = resolve_threads(o.threads);
     pipeline->set_threads(options.threads);
     encoder_report = pipeline->build_template(encoder, options.compile).dispatch;
-    if (info().kind == ModelKind::seq2seq)
-      decoder_report = pipeline->build_template(decoder, options.compile).dispatch;
+    if (info().kind == ModelKind::seq2seq) decoder_report = pipeline->build_template(decoder, options.compile).dispatch;
   }
 
   const ModelInfo& info() const { return loaded.model.info; }
@@ -120,8 +120,10 @@ struct EncoderModel::Impl {
     HiddenRows hidden;
     hidden.starts = std::move(starts);
     for (NamedTensor& t : outputs) {
-      if (t.name == "last_hidden_state") hidden.rows = std::move(t.tensor);
-      else if (t.name == "pooler_output") hidden.pooled = std::move(t.tensor);
+      if (t.name == "last_hidden_state")
+        hidden.rows = std::move(t.tensor);
+      else if (t.name == "pooler_output")
+        hidden.pooled = std::move(t.tensor);
     }
     return hidden;
   }
@@ -167,7 +169,8 @@ struct EncoderModel::Impl {
     if (source.starts.empty() || dims.size() != 2 || dims[1] != info().hidden || source.rows.dtype() != DType::f32 ||
         source.starts.front() != 0 || source.starts.back() != dims[0] ||
         !std::is_sorted(source.starts.begin(), source.starts.end()))
-      fail(ErrorCode::shape, "source: expected the rows f32[rows, {}] of this model's encoder and where they begin, found {}",
+      fail(ErrorCode::shape,
+           "source: expected the rows f32[rows, {}] of this model's encoder and where they begin, found {}",
            info().hidden, source.rows.text());
   }
 

@@ -1,5 +1,5 @@
-// Models beside decoders, ready to run: encoders of tokens, encoders of images, encoder-decoders. One template per graph and
-// one executable per bucket of sizes, by ModelCompilePipeline; batches are rows without padding.
+// Models beside decoders, ready to run: encoders of tokens, encoders of images, encoder-decoders. One template per
+// graph and one executable per bucket of sizes, by ModelCompilePipeline; batches are rows without padding.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,9 @@ class EncoderModel {
   const LoadedModel& model() const;
   int threads() const;
 
-  /// Hidden rows of token sequences (encoder and seq2seq models). Errors: unsupported (an image model), invalid_argument
-  /// (no sequence, an empty one, an id or type outside the vocabulary), limit (more tokens than the model has positions).
+  /// Hidden rows of token sequences (encoder and seq2seq models). Errors: unsupported (an image model),
+  /// invalid_argument (no sequence, an empty one, an id or type outside the vocabulary), limit (more tokens than the
+  /// model has positions).
   HiddenRows run(std::span<const TokenSequence> batch);
   /// Hidden rows of images, f32[batch, channels, height, width] of the model's sizes. Errors: unsupported (not an image
   /// model), shape.
@@ -59,12 +60,12 @@ class EncoderModel {
 
   /// Which rows of the targets want logits.
   enum class Wanted : std::uint8_t { all, last };
-  /// Logits of the decoder of a seq2seq model: targets[i] (which begins with info().start_token) given the rows of source
-  /// sequence i. f32[wanted rows, vocab]. Errors: unsupported (a model without decoder), invalid_argument (another number
-  /// of targets than sources, an id outside the vocabulary), shape (rows that are not such a model's).
+  /// Logits of the decoder of a seq2seq model: targets[i] (which begins with info().start_token) given the rows of
+  /// source sequence i. f32[wanted rows, vocab]. Errors: unsupported (a model without decoder), invalid_argument
+  /// (another number of targets than sources, an id outside the vocabulary), shape (rows that are not such a model's).
   Tensor decode(const HiddenRows& source, std::span<const TokenSequence> targets, Wanted wanted = Wanted::all);
-  /// The most likely target of a source, token by token, up to an end token (not part of the result) or `max_tokens`. The
-  /// decoder is in functional form: each step runs over all tokens so far. Errors as run and decode.
+  /// The most likely target of a source, token by token, up to an end token (not part of the result) or `max_tokens`.
+  /// The decoder is in functional form: each step runs over all tokens so far. Errors as run and decode.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> source, std::int64_t max_tokens);
 
   /// Of the encoder, and of the decoder of a seq2seq model (else empty).

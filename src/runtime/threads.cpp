@@ -14,8 +14,7 @@ int resolve_threads(int asked) {
   if (text == nullptr || *text == '\0') return cpu_limits().threads;
   char* end = nullptr;
   const long n = std::strtol(text, &end, 10);
-  if (*end != '\0' || n < 1 || n > 1024)
-    fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
+  if (*end != '\0' || n < 1 || n > 1024) fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
   return static_cast<int>(n);
 }
 

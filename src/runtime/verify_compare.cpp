@@ -14,8 +14,8 @@ float GoldenComparison::scale_of(std::span<const float> expected) {
   return scale;
 }
 
-bool GoldenComparison::compare(const std::string& label, std::span<const float> found,
-                               std::span<const float> expected, float scale) {
+bool GoldenComparison::compare(const std::string& label, std::span<const float> found, std::span<const float> expected,
+                               float scale) {
   RLX_CHECK(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double diff = std::abs(static_cast<double>(found[i]) - expected[i]) / scale;

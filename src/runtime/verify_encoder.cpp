@@ -66,8 +66,7 @@ class EncoderChecker {
     const std::vector<TokenSequence> sequences = target.sequences();
     const Tensor logits = model_.decode(encoded, sequences);
     const std::int64_t vocab = model_.info().vocab;
-    const Values expected =
-        read(stem + ".logits", {static_cast<std::int64_t>(sequences.size()), target.length, vocab});
+    const Values expected = read(stem + ".logits", {static_cast<std::int64_t>(sequences.size()), target.length, vocab});
     std::size_t at = 0;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const std::size_t size = sequences[i].tokens.size() * static_cast<std::size_t>(vocab);
@@ -132,12 +131,12 @@ class EncoderChecker {
     UnpaddedBatch batch = unpad(stem + ".input_ids", stem + ".attention_mask");
     const std::string name = stem + ".token_type_ids";
     if (!tensors_.has(name)) return batch;
-    const std::vector<std::int32_t> types =
-        beside(name, {static_cast<std::int64_t>(batch.ids.size()), batch.length});
+    const std::vector<std::int32_t> types = beside(name, {static_cast<std::int64_t>(batch.ids.size()), batch.length});
     for (std::size_t b = 0; b < batch.ids.size(); ++b) {
       batch.types.emplace_back();
       for (const std::int32_t column : batch.columns[b])
-        batch.types.back().push_back(types[b * static_cast<std::size_t>(batch.length) + static_cast<std::size_t>(column)]);
+        batch.types.back().push_back(
+            types[b * static_cast<std::size_t>(batch.length) + static_cast<std::size_t>(column)]);
     }
     return batch;
   }
@@ -173,12 +172,16 @@ void check_encoder_cases(EncoderModel& model, const ReferenceTensors& tensors, G
                                                               : ".input_ids";
   const std::vector<std::string> stems = tensors.stems(wanted);
   if (stems.empty())
-    fail(ErrorCode::format, "{}: expected tensors NAME{} of a {} model, found none", tensors.path(), wanted, name(kind));
+    fail(ErrorCode::format, "{}: expected tensors NAME{} of a {} model, found none", tensors.path(), wanted,
+         name(kind));
   EncoderChecker checker(model, tensors, comparison);
   for (const std::string& stem : stems) {
-    if (kind == ModelKind::seq2seq) checker.targets(stem);
-    else if (kind == ModelKind::vision) checker.images(stem);
-    else checker.tokens(stem);
+    if (kind == ModelKind::seq2seq)
+      checker.targets(stem);
+    else if (kind == ModelKind::vision)
+      checker.images(stem);
+    else
+      checker.tokens(stem);
   }
 }
 

@@ -58,11 +58,10 @@ ModelFlow flow_of(const std::function<void(ModelFlow&)>& stages) {
 std::vector<float> run(const std::function<void(ModelFlow&)>& stages, std::int64_t batch = 1) {
   const WeightMap w = weights();
   const BuiltModel model = flow_of(stages).build(w);
-  std::vector<NamedTensor> values = {
-      {"x", Tensor::from({2, 2}, std::vector<float>{1, 3, -2, 2})},
-      {"positions", Tensor::from({2}, std::vector<std::int32_t>{1, 2})},
-      {"seq_start", batch == 1 ? Tensor::from({2}, std::vector<std::int32_t>{0, 2})
-                               : Tensor::from({3}, std::vector<std::int32_t>{0, 1, 2})}};
+  std::vector<NamedTensor> values = {{"x", Tensor::from({2, 2}, std::vector<float>{1, 3, -2, 2})},
+                                     {"positions", Tensor::from({2}, std::vector<std::int32_t>{1, 2})},
+                                     {"seq_start", batch == 1 ? Tensor::from({2}, std::vector<std::int32_t>{0, 2})
+                                                              : Tensor::from({3}, std::vector<std::int32_t>{0, 1, 2})}};
   for (const ModelParam& p : model.params)
     values.push_back({p.name, Tensor::borrow(p.weight.shape, p.weight.dtype, p.weight.data)});
   return Interpreter(bind(model.graph, {{sym::rows, 2}, {sym::batch, batch}})).run(values)[0].tensor.to_floats();
@@ -88,10 +87,9 @@ TEST(Section11_EncoderBlocks, AttentionMixesTheRowsOfASequence) {
 }
 
 TEST(Section11_EncoderBlocks, PositionsAreAdded) {
-  EXPECT_EQ(run([](ModelFlow& f) {
-              f.stage("positions", position_embedding({.weight = "table", .count = 3, .hidden = 2}));
-            }),
-            (std::vector<float>{11, 23, 28, 42}));
+  EXPECT_EQ(
+      run([](ModelFlow& f) { f.stage("positions", position_embedding({.weight = "table", .count = 3, .hidden = 2})); }),
+      (std::vector<float>{11, 23, 28, 42}));
 }
 
 TEST(Section11_EncoderBlocks, LayerNormPoolingAndProducts) {
@@ -132,17 +130,20 @@ TEST(Section11_EncoderBlocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
   EncoderAttentionSpec cross = attention();
   cross.source = "memory";
   cross.source_starts = "seq_start";
-  EXPECT_EQ(built([&](ModelFlow& f) { f.stage("cross", encoder_attention(cross)); }),
-            "the stage \"cross\" needs the stream \"memory\", which the stage \"save_stream\" gives: none stands before it");
+  EXPECT_EQ(
+      built([&](ModelFlow& f) { f.stage("cross", encoder_attention(cross)); }),
+      "the stage \"cross\" needs the stream \"memory\", which the stage \"save_stream\" gives: none stands before it");
   EncoderAttentionSpec biased = attention();
   biased.position_bias = "bias";
-  EXPECT_NE(built([&](ModelFlow& f) { f.stage("attention", encoder_attention(biased)); })
-                .find("the stage \"attention\" needs the node \"bias\""),
+  EXPECT_NE(built([&](ModelFlow& f) {
+              f.stage("attention", encoder_attention(biased));
+            }).find("the stage \"attention\" needs the node \"bias\""),
             std::string::npos);
   EXPECT_NE(built([](ModelFlow& f) { f.stage("patches", patch_embedding({})); }).find("needs the input \"pixels\""),
             std::string::npos);
-  EXPECT_NE(built([](ModelFlow& f) { f.stage("head", linear({.weight = {}, .bias = {}, .in = 2, .out = 3})); })
-                .find("the stage \"head\" needs the embedding weight"),
+  EXPECT_NE(built([](ModelFlow& f) {
+              f.stage("head", linear({.weight = {}, .bias = {}, .in = 2, .out = 3}));
+            }).find("the stage \"head\" needs the embedding weight"),
             std::string::npos);
 }
 
@@ -175,7 +176,8 @@ TEST(Section11_EncoderBlocks, APatchIsFlattenedAsAConvolutionReadsIt) {
   ModelFlow flow("toy");
   flow.input("pixels", Shape({sym::batch, 1, 2, 4}, DType::f32)).stage("patches", patch_embedding(s)).output("y");
   const BuiltModel model = flow.build(w);
-  std::vector<NamedTensor> values = {{"pixels", Tensor::from({1, 1, 2, 4}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8})}};
+  std::vector<NamedTensor> values = {
+      {"pixels", Tensor::from({1, 1, 2, 4}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8})}};
   for (const ModelParam& p : model.params)
     values.push_back({p.name, Tensor::borrow(p.weight.shape, p.weight.dtype, p.weight.data)});
   const Tensor y = Interpreter(bind(model.graph, {{sym::batch, 1}})).run(values)[0].tensor;

@@ -36,8 +36,8 @@ TEST(Section12_DenseAttention, NewRowsOfACausalSequenceFollowItsPrefix) {
 }
 
 TEST(Section12_DenseAttention, KeysOfOtherSequencesAreCrossAttention) {
-  const Tensor y = run_op(DenseAttention{.scale = 0.0f}, {f32({3, 1}, {0, 0, 0}), f32({5, 1}, kRows), f32({5, 1}, kRows),
-                                                          i32({0, 1, 3}), i32({0, 4, 5})});
+  const Tensor y = run_op(DenseAttention{.scale = 0.0f}, {f32({3, 1}, {0, 0, 0}), f32({5, 1}, kRows),
+                                                          f32({5, 1}, kRows), i32({0, 1, 3}), i32({0, 4, 5})});
   expect_near(y, {17.0 / 4, 20, 20});
 }
 
@@ -51,8 +51,8 @@ TEST(Section12_DenseAttention, AQueryWithoutKeysAndARowOfNoSequenceGiveZeros) {
 
 TEST(Section12_DenseAttention, HeadsShareKeysInGroups) {
   // Four query heads over two KV heads: y of heads 0 and 1 is the value of KV head 0, of 2 and 3 that of KV head 1.
-  const Tensor y = run_op(DenseAttention{.heads = 4, .kv_heads = 2},
-                          {f32({1, 4}, {1, 2, 3, 4}), f32({1, 2}, {1, 1}), f32({1, 2}, {6, 9}), i32({0, 1}), i32({0, 1})});
+  const Tensor y = run_op(DenseAttention{.heads = 4, .kv_heads = 2}, {f32({1, 4}, {1, 2, 3, 4}), f32({1, 2}, {1, 1}),
+                                                                      f32({1, 2}, {6, 9}), i32({0, 1}), i32({0, 1})});
   expect_near(y, {6, 6, 9, 9});
 }
 

@@ -81,8 +81,8 @@ TEST(Dispatch, ACompiledProgramEqualsTheInterpreter) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     const Tensor& expected = want[i].tensor;
     if (expected.dtype() == DType::i32) {
-      EXPECT_EQ(std::memcmp(executor.output(i).data, expected.data(), static_cast<std::size_t>(expected.byte_size())), 0)
-          << want[i].name;
+      const auto bytes = static_cast<std::size_t>(expected.byte_size());
+      EXPECT_EQ(std::memcmp(executor.output(i).data, expected.data(), bytes), 0) << want[i].name;
       continue;
     }
     for (std::size_t k = 0; k < expected.as<float>().size(); ++k)  // an op with a kernel rounds in its own order

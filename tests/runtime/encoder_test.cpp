@@ -1,5 +1,5 @@
-// Encoders, image encoders and encoder-decoders through the model pipeline: reference data on every kind of dispatch and
-// device, batches without padding, messages for wrong inputs.
+// Encoders, image encoders and encoder-decoders through the model pipeline: reference data on every kind of dispatch
+// and device, batches without padding, messages for wrong inputs.
 #include "runtime/encoder.h"
 
 #include <gtest/gtest.h>
@@ -121,28 +121,56 @@ TEST(Encoder, WrongTokensAreNamed) {
   EncoderModel model = load("bert");
   const Ids good = some_tokens(4), high = {1, 2, 160}, low = {-1}, longest = some_tokens(129), types = {0, 0, 2, 0};
   const auto run = [&](std::vector<TokenSequence> batch) { model.run(batch); };
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({{good, {}}, {high, {}}}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      run({{good, {}}, {high, {}}});
+                    }),
             "sequence 1, token 2: expected 0 to 159, found 160");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({{low, {}}}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      run({{low, {}}});
+                    }),
             "sequence 0, token 0: expected 0 to 159, found -1");
-  EXPECT_EQ(message(ErrorCode::limit, [&] { run({{longest, {}}}); }),
+  EXPECT_EQ(message(ErrorCode::limit,
+                    [&] {
+                      run({{longest, {}}});
+                    }),
             "sequence 0: 129 tokens do not fit the model's 128 positions");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({{good, {}}, {{}, {}}}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      run({{good, {}}, {{}, {}}});
+                    }),
             "sequence 1: expected at least one token");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({}); }), "a batch without a sequence: expected at least one");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({{good, types}}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({}); }),
+            "a batch without a sequence: expected at least one");
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      run({{good, types}});
+                    }),
             "sequence 0, token type 2: expected 0 to 1, found 2");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({{good, high}}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      run({{good, high}});
+                    }),
             "sequence 0: expected a token type for each of 4 tokens, found 3");
 }
 
 TEST(ImageEncoder, WrongImagesAreNamed) {
   EncoderModel model = load("vit");
-  EXPECT_EQ(message(ErrorCode::shape, [&] { model.run_images(Tensor::zeros({2, 3, 16, 32})); }),
+  EXPECT_EQ(message(ErrorCode::shape,
+                    [&] {
+                      model.run_images(Tensor::zeros({2, 3, 16, 32}));
+                    }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[2, 3, 16, 32]");
-  EXPECT_EQ(message(ErrorCode::shape, [&] { model.run_images(Tensor::zeros({3, 32, 32})); }),
+  EXPECT_EQ(message(ErrorCode::shape,
+                    [&] {
+                      model.run_images(Tensor::zeros({3, 32, 32}));
+                    }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[3, 32, 32]");
-  EXPECT_EQ(message(ErrorCode::shape, [&] { model.run_images(Tensor::zeros({0, 3, 32, 32})); }),
+  EXPECT_EQ(message(ErrorCode::shape,
+                    [&] {
+                      model.run_images(Tensor::zeros({0, 3, 32, 32}));
+                    }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[0, 3, 32, 32]");
 }
 
@@ -184,7 +212,10 @@ TEST(EncoderDecoder, ABatchIsWhatItsPairsAreAlone) {
   const Tensor alone = model.decode(model.run({&sources[1], 1}), {&targets[1], 1});
   EXPECT_TRUE(same_bits(together.as<float>().subspan(3 * 160), alone.as<float>()));
   EXPECT_TRUE(same_bits(last.as<float>().subspan(160), together.as<float>().subspan(4 * 160)));
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { model.decode(model.run(sources), {targets, 1}); }),
+  EXPECT_EQ(message(ErrorCode::invalid_argument,
+                    [&] {
+                      model.decode(model.run(sources), {targets, 1});
+                    }),
             "targets: expected one for each of 2 sources, found 1");
 }
 
@@ -195,11 +226,19 @@ TEST(EncoderDecoder, OtherRowsThanTheEncodersAreAnError) {
   HiddenRows rows;
   rows.rows = Tensor::zeros({2, 32});
   rows.starts = {0, 2};
-  EXPECT_NE(message(ErrorCode::shape, [&] { model.decode(rows, {&target, 1}); }).find("f32[rows, 64]"),
+  EXPECT_NE(message(ErrorCode::shape,
+                    [&] {
+                      model.decode(rows, {&target, 1});
+                    })
+                .find("f32[rows, 64]"),
             std::string::npos);
   rows.rows = Tensor::zeros({2, 64});
   rows.starts = {0, 3};
-  EXPECT_NE(message(ErrorCode::shape, [&] { model.decode(rows, {&target, 1}); }).find("found f32[2, 64]"),
+  EXPECT_NE(message(ErrorCode::shape,
+                    [&] {
+                      model.decode(rows, {&target, 1});
+                    })
+                .find("found f32[2, 64]"),
             std::string::npos);
 }
 
@@ -207,9 +246,16 @@ TEST(EncoderKinds, EachKindSaysWhatItIs) {
   const Ids ids = some_tokens(2);
   const TokenSequence s{ids, {}};
   EncoderModel bert = load("bert"), vit = load("vit");
-  EXPECT_NE(message(ErrorCode::unsupported, [&] { vit.run({&s, 1}); }).find("vit is of the kind vision"),
+  EXPECT_NE(message(ErrorCode::unsupported,
+                    [&] {
+                      vit.run({&s, 1});
+                    })
+                .find("vit is of the kind vision"),
             std::string::npos);
-  EXPECT_NE(message(ErrorCode::unsupported, [&] { bert.run_images(Tensor::zeros({1, 3, 32, 32})); })
+  EXPECT_NE(message(ErrorCode::unsupported,
+                    [&] {
+                      bert.run_images(Tensor::zeros({1, 3, 32, 32}));
+                    })
                 .find("bert is of the kind encoder; expected a model of images"),
             std::string::npos);
   EXPECT_NE(message(ErrorCode::unsupported, [&] { bert.generate(ids, 1); }).find("expected a model with a decoder"),
@@ -285,9 +331,12 @@ TEST_F(RenamedBert, AsAGgufFile) {
   };
   GgufWriter w;
   w.put_string("general.architecture", "bert");
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::int64_t>>{
-           {"bert.block_count", 2}, {"bert.embedding_length", 64}, {"bert.feed_forward_length", 112},
-           {"bert.attention.head_count", 4}, {"bert.context_length", 128}})
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, std::int64_t>>{{"bert.block_count", 2},
+                                                                   {"bert.embedding_length", 64},
+                                                                   {"bert.feed_forward_length", 112},
+                                                                   {"bert.attention.head_count", 4},
+                                                                   {"bert.context_length", 128}})
     w.put_int(key, GgufType::u32, value);
   w.put_float("bert.attention.layer_norm_epsilon", GgufType::f32, 1e-12);
   for (const SafetensorsTensor& t : stored_.tensors()) {
@@ -297,8 +346,7 @@ TEST_F(RenamedBert, AsAGgufFile) {
     w.add_tensor(name, t.dtype, t.shape, t.data);
   }
   const std::vector<std::byte> bytes = w.bytes();
-  LoadedModel model =
-      load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(bytes, "bert.gguf")), true);
+  LoadedModel model = load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(bytes, "bert.gguf")), true);
   EXPECT_TRUE(model.model.unused.empty());
   EXPECT_EQ(model.model.info.vocab, 160);
   EXPECT_EQ(model.model.info.token_types, 2);
@@ -312,17 +360,20 @@ TEST_F(RenamedBert, AValueOfTheConfigOutsideItsBoundsIsNamed) {
     std::ofstream(folder_ / "config.json") << replaced(config, from, to);
     return message(code, [&] { load_model(folder_); });
   };
-  EXPECT_NE(with("\"num_attention_heads\": 4", "\"num_attention_heads\": 5").find(
-                "num_attention_heads: expected a divisor of the hidden size 64, found 5"), std::string::npos);
-  EXPECT_NE(with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000").find("num_hidden_layers: expected 1 to 39"),
+  EXPECT_NE(with("\"num_attention_heads\": 4", "\"num_attention_heads\": 5")
+                .find("num_attention_heads: expected a divisor of the hidden size 64, found 5"),
             std::string::npos);
+  EXPECT_NE(
+      with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000").find("num_hidden_layers: expected 1 to 39"),
+      std::string::npos);
   EXPECT_NE(with("1e-12", "-1").find("layer_norm_eps: expected a number above 0 and below 1, found -1"),
             std::string::npos);
   EXPECT_NE(with("\"gelu\"", "\"sine\"", ErrorCode::unsupported).find("hidden_act: expected one of silu"),
             std::string::npos);
   EXPECT_NE(with("\"hidden_size\": 64", "\"hidden_size\": \"64\"").find("hidden_size"), std::string::npos);
-  EXPECT_NE(with("\"vocab_size\": 160", "\"vocab_size\": 161", ErrorCode::shape).find(
-                "embeddings.word_embeddings.weight: expected [161, 64], found bf16[160, 64]"), std::string::npos);
+  EXPECT_NE(with("\"vocab_size\": 160", "\"vocab_size\": 161", ErrorCode::shape)
+                .find("embeddings.word_embeddings.weight: expected [161, 64], found bf16[160, 64]"),
+            std::string::npos);
   EXPECT_NE(with("\"is_decoder\": false", "\"is_decoder\": true", ErrorCode::unsupported).find("is_decoder"),
             std::string::npos);
 }

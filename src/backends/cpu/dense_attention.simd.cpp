@@ -1,6 +1,6 @@
-// Attention over the rows of a step. A job is one head of up to 16 queries of a sequence: tiles of 64 keys, counted from the
-// start of the sequence, are transposed once for the job, and the softmax runs over the tiles with a running maximum. What a
-// row gets depends on its sequence alone: the same bits for any batch and any number of threads.
+// Attention over the rows of a step. A job is one head of up to 16 queries of a sequence: tiles of 64 keys, counted
+// from the start of the sequence, are transposed once for the job, and the softmax runs over the tiles with a running
+// maximum. What a row gets depends on its sequence alone: the same bits for any batch and any number of threads.
 #include "backends/cpu/dense_attention.h"
 
 #include "backends/cpu/simd.h"
@@ -39,9 +39,14 @@ struct DenseJob {
   std::int64_t first = 0, first_at = 0, count = 0;  // rows first .. first + count, the first at position first_at
 
   DenseJob(const DenseAttention& o, const KernelArgs& args)
-      : op(o), a(args), size(args.in[0].dims[1] / o.heads), value_size(args.in[2].dims[1] / o.kv_heads),
-        lanes(padded_lanes(value_size)), tile(reinterpret_cast<float*>(args.scratch)),
-        scores(tile + size * kDenseKeys), sums(scores + kDenseQueries * kDenseKeys) {}
+      : op(o),
+        a(args),
+        size(args.in[0].dims[1] / o.heads),
+        value_size(args.in[2].dims[1] / o.kv_heads),
+        lanes(padded_lanes(value_size)),
+        tile(reinterpret_cast<float*>(args.scratch)),
+        scores(tile + size * kDenseKeys),
+        sums(scores + kDenseQueries * kDenseKeys) {}
 
   std::int64_t key_count() const { return keys.end - keys.begin; }
 
@@ -205,8 +210,7 @@ void dense_attention(const DenseAttention& op, const KernelArgs& a) noexcept {
   std::int64_t before = 0;
   for (std::int64_t b = 0; b < batch && before < mine.end; ++b) {
     const Range q = sequence_rows(a.in[3], b, rows);
-    const std::int64_t queries = q.end - q.begin,
-                       here = (queries + kDenseQueries - 1) / kDenseQueries * op.heads;
+    const std::int64_t queries = q.end - q.begin, here = (queries + kDenseQueries - 1) / kDenseQueries * op.heads;
     job.keys = sequence_rows(a.in[4], b, kv_rows);
     const std::int64_t shift = op.causal ? job.key_count() - queries : 0;
     for (std::int64_t i = most(0, mine.begin - before); i < least(here, mine.end - before); ++i) {

@@ -1,5 +1,5 @@
-// Layer norm and softmax of rows, and functions of one value. Sums are one partial per 16 values, added in increasing order,
-// so that the bits of a row depend on that row alone.
+// Layer norm and softmax of rows, and functions of one value. Sums are one partial per 16 values, added in increasing
+// order, so that the bits of a row depend on that row alone.
 #include "backends/cpu/reduction.h"
 
 #include "backends/cpu/simd.h"
@@ -30,20 +30,23 @@ RLX_SIMD void store_run(float* p, f32x16 v, int width) {
 
 /// The mean first and the deviations from it then: no difference of large sums.
 inline void layer_norm_row(const float* x, const float* weight, const float* bias, float* y, std::int64_t n,
-    float eps) noexcept {
+                           float eps) noexcept {
   float total = 0, squares = 0;
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) { total += sum(load_run(x + i, width)); });
+  each_run(
+      n, [&](std::int64_t i, int width) __attribute__((always_inline)) { total += sum(load_run(x + i, width)); });
   const f32x16 mean = set1(total / static_cast<float>(n));
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-    const f32x16 d = select(first_lanes(width), load_run(x + i, width) - mean, zero_f32());
-    squares += sum(d * d);
-  });
+  each_run(
+      n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
+        const f32x16 d = select(first_lanes(width), load_run(x + i, width) - mean, zero_f32());
+        squares += sum(d * d);
+      });
   const f32x16 factor = set1(1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + eps));
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-    f32x16 v = (load_run(x + i, width) - mean) * factor * load_run(weight + i, width);
-    if (bias != nullptr) v = v + load_run(bias + i, width);
-    store_run(y + i, v, width);
-  });
+  each_run(
+      n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
+        f32x16 v = (load_run(x + i, width) - mean) * factor * load_run(weight + i, width);
+        if (bias != nullptr) v = v + load_run(bias + i, width);
+        store_run(y + i, v, width);
+      });
 }
 
 // x, y: [..., n]; weight, bias: [n]
@@ -58,21 +61,23 @@ void layer_norm(const LayerNorm& op, const KernelArgs& a) noexcept {
 
 inline void softmax_row(const float* x, float* y, std::int64_t n) noexcept {
   f32x16 top = set1(-__builtin_inff());
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-    const f32x16 v = select(first_lanes(width), load_run(x + i, width), set1(-__builtin_inff()));
-    top = max_nan(top, v);
-  });
+  each_run(
+      n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
+        const f32x16 v = select(first_lanes(width), load_run(x + i, width), set1(-__builtin_inff()));
+        top = max_nan(top, v);
+      });
   const bool bad = any(is_nan(top));
   const f32x16 largest = set1(bad ? __builtin_nanf("") : max_lane(top));
   float total = 0;
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-    const f32x16 e = exp(load_run(x + i, width) - largest);
-    total += sum(select(first_lanes(width), e, zero_f32()));
-    store_run(y + i, e, width);
-  });
-  each_run(n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-    store_run(y + i, load_run(y + i, width) / set1(total), width);
-  });
+  each_run(
+      n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
+        const f32x16 e = exp(load_run(x + i, width) - largest);
+        total += sum(select(first_lanes(width), e, zero_f32()));
+        store_run(y + i, e, width);
+      });
+  each_run(
+      n, [&](std::int64_t i, int width)
+             __attribute__((always_inline)) { store_run(y + i, load_run(y + i, width) / set1(total), width); });
 }
 
 // x, y: [..., n]
@@ -89,14 +94,16 @@ RLX_SIMD void unary_rows(const KernelArgs& a, F f) {
   for (std::int64_t r = mine.begin; r < mine.end; ++r) {
     const auto* from = x.row<const float>(r);
     auto* to = y.row<float>(r);
-    each_run(x.n, [&](std::int64_t i, int width) __attribute__((always_inline)) {
-      store_run(to + i, f(load_run(from + i, width)), width);
-    });
+    each_run(
+        x.n, [&](std::int64_t i, int width)
+                 __attribute__((always_inline)) { store_run(to + i, f(load_run(from + i, width)), width); });
   }
 }
 
 #define RLX_UNARY_CASE(name, expression) \
-  case UnaryFunction::name: return unary_rows(a, [](f32x16 v) __attribute__((always_inline)) { return expression; })
+  case UnaryFunction::name:              \
+    return unary_rows(                   \
+        a, [](f32x16 v) __attribute__((always_inline)) { return expression; })
 
 // x, y: any shape; the functions that accepts_unary() names
 void unary(const Unary& op, const KernelArgs& a) noexcept {
@@ -108,7 +115,8 @@ void unary(const Unary& op, const KernelArgs& a) noexcept {
     RLX_UNARY_CASE(tanh, rlx::cpu::RLX_ISA_LEVEL::tanh(v));
     RLX_UNARY_CASE(erf, rlx::cpu::RLX_ISA_LEVEL::erf(v));
     RLX_UNARY_CASE(sigmoid, set1(1.0f) / (set1(1.0f) + rlx::cpu::RLX_ISA_LEVEL::exp(-v)));
-    default: return;
+    default:
+      return;
   }
 }
 #undef RLX_UNARY_CASE

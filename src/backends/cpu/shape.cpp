@@ -11,7 +11,7 @@ namespace {
 
 bool plain_float(const Shape& s) {
   return s.kind == ShapeKind::tensor && s.layout == Layout::plain && s.rank() > 0 &&
-      (s.dtype == DType::f32 || s.dtype == DType::f16 || s.dtype == DType::bf16);
+         (s.dtype == DType::f32 || s.dtype == DType::f16 || s.dtype == DType::bf16);
 }
 bool accepts_copy(const KernelQuery& q) {
   return std::all_of(q.in.begin(), q.in.end(), plain_float) && plain_float(q.out[0]);
