@@ -4,21 +4,25 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ir/graph.h"
 #include "ops/access.h"
 #include "ops/checks.h"
+#include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/product.h"
+#include "ops/reduction.h"
 #include "ops/samples.h"
+#include "ops/shape_ops.h"
 
 namespace rlx {
 namespace {
 
 using access::Part;
 
-Dim batch_of(const Shape& starts) { return starts.dim(0) - Dim(1); }
-
 void check_starts(InferContext& c, int i) { checks::plain(c, i, DType::i32, 1); }
 
 // The columns of operand i are `heads` heads of one size: that size.
-Dim head_size(InferContext& c, int i, std::int32_t heads, std::string_view of) {
+Dim size_of_heads(InferContext& c, int i, std::int32_t heads, std::string_view of) {
   const Dim columns = c.in(i).dim(-1), size = ceil_div(columns, heads);
   checks::same(c, size * Dim(heads), columns, [&] {
     return fmt::format("{}: expected columns that are a multiple of {} = {}, found {}", c.operand(i), of, heads,
@@ -27,7 +31,7 @@ Dim head_size(InferContext& c, int i, std::int32_t heads, std::string_view of) {
   return size;
 }
 
-void check_bias(InferContext& c, const DenseAttention& op) {
+void check_score_bias(InferContext& c, const DenseAttention& op) {
   if (op.bias == AttentionBias::none) return;
   checks::plain(c, 5, DType::f32, op.bias == AttentionBias::pairs ? 3 : 2);
   const Dim heads = c.in(5).dim(0);
@@ -45,75 +49,13 @@ void check_bias(InferContext& c, const DenseAttention& op) {
 }
 
 // The rows of sequence b; starts of a run are data, so they are checked here.
-Part rows_of(const TensorView& starts, std::int64_t b, std::int64_t rows, const char* name) {
+Part sequence_part(const TensorView& starts, std::int64_t b, std::int64_t rows, const char* name) {
   const Part part{access::load_int(starts, b), access::load_int(starts, b + 1)};
   if (part.begin < 0 || part.end < part.begin || part.end > rows)
     fail(ErrorCode::invalid_argument, "{}: expected rising starts from 0 to {} rows, found {} and {} for sequence {}",
          name, rows, part.begin, part.end, b);
   return part;
 }
-
-double bias_of(const DenseAttention& op, const KernelArgs& a, std::int64_t head, std::int64_t query, std::int64_t key) {
-  if (op.bias == AttentionBias::none) return 0.0;
-  const TensorView& bias = a.in[5];
-  const std::int64_t h = bias.dims[0] == 1 ? 0 : head;
-  if (op.bias == AttentionBias::distances) {
-    const std::int64_t n = bias.dims[1] / 2;
-    return access::load(bias, h, std::clamp(key - query, -n, n) + n);
-  }
-  const std::int64_t i = std::clamp<std::int64_t>(query, 0, bias.dims[1] - 1),
-                     j = std::clamp<std::int64_t>(key, 0, bias.dims[2] - 1);
-  return access::load_at(bias, (h * bias.dims[1] + i) * bias.dims[2] + j);
-}
-
-// The keys that a query at a position sees.
-Part visible(const DenseAttention& op, std::int64_t query, std::int64_t keys) {
-  Part seen{0, keys};
-  if (op.causal) seen.end = std::min(keys, query + 1);
-  if (op.window > 0) {
-    seen.begin = std::max<std::int64_t>(0, query - op.window + 1);
-    seen.end = std::min(seen.end, query + op.window);
-  }
-  seen.end = std::max(seen.begin, seen.end);
-  return seen;
-}
-
-// One head of one sequence, in double.
-struct DenseHead {
-  const DenseAttention& op;
-  const KernelArgs& a;
-  Part queries, keys;
-  std::int64_t head, kv_head, size, value_size;
-
-  double score(std::int64_t r, std::int64_t key, std::int64_t at) const {
-    double dot = 0;
-    for (std::int64_t i = 0; i < size; ++i)
-      dot += access::load(a.in[0], r, head * size + i) * access::load(a.in[1], keys.begin + key, kv_head * size + i);
-    dot *= double{op.scale};
-    if (op.softcap > 0) dot = double{op.softcap} * std::tanh(dot / double{op.softcap});
-    return dot + bias_of(op, a, head, at, key);
-  }
-
-  void row(std::int64_t r) const {
-    const std::int64_t count = keys.end - keys.begin;
-    const std::int64_t at = r - queries.begin + (op.causal ? count - (queries.end - queries.begin) : 0);
-    const Part seen = visible(op, at, count);
-    std::vector<double> weights, sums(static_cast<std::size_t>(value_size));
-    double largest = -INFINITY, total = 0;
-    for (std::int64_t key = seen.begin; key < seen.end; ++key) {
-      weights.push_back(score(r, key, at));
-      largest = std::max(largest, weights.back());
-    }
-    // A bias of -inf hides a key as a window does.
-    for (double& w : weights) total += w = largest == -INFINITY ? 0.0 : std::exp(w - largest);
-    for (std::int64_t key = seen.begin; key < seen.end && total != 0; ++key)
-      for (std::int64_t i = 0; i < value_size; ++i)
-        sums[static_cast<std::size_t>(i)] += weights[static_cast<std::size_t>(key - seen.begin)] / total *
-                                             access::load(a.in[2], keys.begin + key, kv_head * value_size + i);
-    for (std::int64_t i = 0; i < value_size; ++i)
-      access::store(a.out[0], r, head * value_size + i, sums[static_cast<std::size_t>(i)]);
-  }
-};
 
 }  // namespace
 
@@ -129,30 +71,104 @@ void DenseAttention::infer(InferContext& c) const {
   for (int i = 0; i < 3; ++i) checks::plain(c, i, DType::f32, 2);
   check_starts(c, 3);
   check_starts(c, 4);
-  const Dim size = head_size(c, 0, heads, "heads");
-  const Dim value_size = head_size(c, 2, kv_heads, "kv_heads");
+  const Dim size = size_of_heads(c, 0, heads, "heads");
+  const Dim value_size = size_of_heads(c, 2, kv_heads, "kv_heads");
   checks::has_columns(c, 1, size * Dim(kv_heads), "kv_heads * head_dim");
   checks::has_rows(c, 2, c.in(1).dim(0), "the rows of k");
   checks::same(c, c.in(3).dim(0), c.in(4).dim(0), [&] {
     return fmt::format("q_start {} and k_start {} must be of as many sequences", checks::dims_text(c.in(3)),
                        checks::dims_text(c.in(4)));
   });
-  check_bias(c, *this);
+  check_score_bias(c, *this);
   c.out(Shape({c.in(0).dim(0), value_size * Dim(heads)}, DType::f32));
 }
 
-void DenseAttention::reference(const KernelArgs& a) const {
-  const TensorView &q = a.in[0], &k = a.in[1], &v = a.in[2], &y = a.out[0];
-  const std::int64_t size = q.dims[1] / heads, value_size = v.dims[1] / kv_heads, group = heads / kv_heads;
-  const Part part = access::part_of(a, q.dims[0]);
-  std::vector<double> zeros(static_cast<std::size_t>(access::columns(y)));
-  for (std::int64_t r = part.begin; r < part.end; ++r) access::store_row(y, r, zeros.data());
-  for (std::int64_t b = 0; b + 1 < a.in[3].dims[0]; ++b) {
-    const Part queries = rows_of(a.in[3], b, q.dims[0], "dense_attention: q_start"),
-               keys = rows_of(a.in[4], b, k.dims[0], "dense_attention: k_start");
-    for (std::int64_t r = std::max(part.begin, queries.begin); r < std::min(part.end, queries.end); ++r)
-      for (std::int64_t h = 0; h < heads; ++h)
-        DenseHead{*this, a, queries, keys, h, h / group, size, value_size}.row(r);
+void DenseAttention::decompose(Body& body) const {
+  Builder& b = body.b;
+  const Dim rows = body.shape(0).dim(0), keys = body.shape(1).dim(0);
+  const Dim size = ceil_div(body.shape(0).dim(1), heads), value_size = ceil_div(body.shape(2).dim(1), kv_heads);
+  const std::int32_t group = heads / kv_heads;
+  const auto by_head = [&](int i, Dim count, std::int32_t in_group, Dim width) {  // [kv_heads, in_group, count, width]
+    return b(Transpose{{1, 2, 0, 3}}, b(Reshape{{count, kv_heads, in_group, width}}, body.in(i)));
+  };
+  Value scores = b(BatchedMatmul{.transpose_b = true}, by_head(0, rows, group, size), by_head(1, keys, 1, size));
+  scores = b(Scale{.factor = scale}, scores);
+  if (softcap > 0) scores = b(Softcap{.cap = softcap}, scores);
+  AttentionMask mask{.window = window, .causal = causal, .bias = bias};
+  if (bias != AttentionBias::none) mask.first = body.shape(5).dim(1);
+  if (bias == AttentionBias::pairs) mask.second = body.shape(5).dim(2);
+  const Value hidden = b(mask, body.in(0), body.in(1), body.in(3), body.in(4));
+  if (bias != AttentionBias::none) {
+    // The table's heads as columns, a row per entry, gathered for every pair.
+    const Dim own_heads = body.shape(5).dim(0);
+    const Value table = b(Reshape{{own_heads, mask.first * mask.second}}, body.in(5));
+    const Value places = b(Reshape{{rows * keys}}, b.result(hidden, 2));
+    const Value by_pair = b(Embedding{}, b(Transpose{{1, 0}}, table), places);
+    Value added = b(Transpose{{2, 0, 1}}, b(Reshape{{rows, keys, own_heads}}, by_pair));
+    if (!(own_heads == Dim(1))) added = b(Reshape{{kv_heads, group, rows, keys}}, added);
+    scores = b(Add{}, scores, added);
+  }
+  const Value weights = b(Softmax{}, b(Add{}, scores, hidden));
+  const Value mixed = b(BatchedMatmul{}, weights, by_head(2, keys, 1, value_size));
+  const Value joined = b(Reshape{{rows, value_size * Dim(heads)}}, b(Transpose{{2, 0, 1, 3}}, mixed));
+  body.ret({b(Mul{}, joined, b.result(hidden, 1))});  // a query that sees no key gives zeros, not a mean
+}
+
+AttentionMask::Keys AttentionMask::seen_from(std::int64_t position, std::int64_t count) const {
+  Keys seen{0, count};
+  if (causal) seen.end = std::min(count, position + 1);
+  if (window > 0) {
+    seen.begin = std::max<std::int64_t>(0, position - window + 1);
+    seen.end = std::min(seen.end, position + window);
+  }
+  return seen;
+}
+
+std::int64_t AttentionMask::place_of(std::int64_t position, std::int64_t key) const {
+  const std::int64_t n = first.constant().value_or(1), m = second.constant().value_or(1);
+  if (bias == AttentionBias::distances) return std::clamp(key - position, -(n / 2), n / 2) + n / 2;
+  return std::clamp<std::int64_t>(position, 0, n - 1) * m + std::min(key, m - 1);
+}
+
+void AttentionMask::infer(InferContext& c) const {
+  checks::operand_count(c, 4);
+  checks::attribute(c, "window", window, 0, INT32_MAX);
+  for (int i : {0, 1}) checks::plain(c, i, DType::f32, 2);
+  for (int i : {2, 3}) check_starts(c, i);
+  checks::same(c, c.in(2).dim(0), c.in(3).dim(0), [&] {
+    return fmt::format("q_start {} and k_start {} must be of as many sequences", checks::dims_text(c.in(2)),
+                       checks::dims_text(c.in(3)));
+  });
+  const Shape pairs({c.in(0).dim(0), c.in(1).dim(0)}, DType::f32);
+  c.out(pairs);
+  c.out(Shape({c.in(0).dim(0), Dim(1)}, DType::f32));
+  if (bias != AttentionBias::none) c.out(pairs.with(DType::i32));
+}
+
+void AttentionMask::reference(const KernelArgs& a) const {
+  const std::int64_t rows = a.in[0].dims[0], keys = a.in[1].dims[0];
+  const Part part = access::part_of(a, rows);
+  for (std::int64_t r = part.begin; r < part.end; ++r) {
+    for (std::int64_t k = 0; k < keys; ++k) {
+      access::store(a.out[0], r, k, double{kHidden});
+      if (bias != AttentionBias::none) access::store(a.out[2], r, k, 0.0);
+    }
+    access::store(a.out[1], r, 0, 0.0);
+  }
+  for (std::int64_t s = 0; s + 1 < a.in[2].dims[0]; ++s) {
+    const Part queries = sequence_part(a.in[2], s, rows, "attention: q_start"),
+               own = sequence_part(a.in[3], s, keys, "attention: k_start");
+    const std::int64_t count = own.end - own.begin, shift = causal ? count - (queries.end - queries.begin) : 0;
+    for (std::int64_t r = std::max(part.begin, queries.begin); r < std::min(part.end, queries.end); ++r) {
+      const std::int64_t position = r - queries.begin + shift;
+      const Keys seen = seen_from(position, count);
+      for (std::int64_t key = seen.begin; key < seen.end; ++key) {
+        access::store(a.out[0], r, own.begin + key, 0.0);
+        access::store(a.out[1], r, 0, 1.0);
+        if (bias != AttentionBias::none)
+          access::store(a.out[2], r, own.begin + key, static_cast<double>(place_of(position, key)));
+      }
+    }
   }
 }
 
@@ -205,7 +221,7 @@ void PoolSequences::infer(InferContext& c) const {
   checks::operand_count(c, 2);
   checks::plain(c, 0, DType::f32, 2);
   check_starts(c, 1);
-  c.out(c.in(0).with_dim(0, batch_of(c.in(1))));
+  c.out(c.in(0).with_dim(0, c.in(1).dim(0) - Dim(1)));
 }
 
 void PoolSequences::reference(const KernelArgs& a) const {
@@ -213,7 +229,7 @@ void PoolSequences::reference(const KernelArgs& a) const {
   const Part part = access::part_of(a, y.dims[0]);
   std::vector<double> row(static_cast<std::size_t>(access::columns(x))), pooled(row.size());
   for (std::int64_t b = part.begin; b < part.end; ++b) {
-    Part rows = rows_of(a.in[1], b, x.dims[0], "pool_sequences: seq_start");
+    Part rows = sequence_part(a.in[1], b, x.dims[0], "pool_sequences: seq_start");
     const std::int64_t count = rows.end - rows.begin;
     if (kind == SequencePooling::first) rows.end = std::min(rows.end, rows.begin + 1);
     if (kind == SequencePooling::last) rows.begin = std::max(rows.begin, rows.end - 1);
@@ -314,6 +330,26 @@ std::vector<Sample> DenseAttention::samples() {
   add(ragged, {.scale = 0.0f}, "_scale_0");
   add(ragged, {.scale = 60.0f}, "_sharp");
   add(ragged, {.window = 100000}, "_window_all");
+  return list;
+}
+
+std::vector<Sample> AttentionMask::samples() {
+  std::vector<Sample> list;
+  for (const RaggedBatch& batch : ragged_batches()) {
+    std::int64_t rows = 0, keys = 0;
+    for (const std::int32_t n : batch.queries) rows += n;
+    for (const std::int32_t n : batch.keys) keys += n;
+    const std::vector<SampleOperand> operands = {normal({rows, 3}), normal({keys, 2}), starts_of(batch.queries),
+                                                 starts_of(batch.keys)};
+    using enum AttentionBias;
+    const auto add = [&](const AttentionMask& op, std::string_view suffix) {
+      list.push_back(make_sample(fmt::format("{}{}", batch.name, suffix), op, operands));
+    };
+    add({}, "");
+    add({.window = 5, .causal = true}, "_causal_window_5");
+    add({.first = 9, .window = 3, .bias = distances}, "_window_3_distances");
+    add({.first = 6, .second = 8, .causal = true, .bias = pairs}, "_causal_pairs");
+  }
   return list;
 }
 

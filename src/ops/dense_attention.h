@@ -44,6 +44,41 @@ struct DenseAttention {
   }
   bool operator==(const DenseAttention&) const = default;
   void infer(InferContext&) const;
+  /// Products over all pairs of rows, with AttentionMask between sequences: quadratic in the rows of the batch.
+  void decompose(Body&) const;
+  static std::vector<Sample> samples();
+};
+
+/// Which key each query of a DenseAttention sees, for its common form. q, k: f32[q_rows, *] and f32[kv_rows, *], of
+/// which only the row counts matter; q_start, k_start as there. Results: mask f32[q_rows, kv_rows], 0 for a key that is
+/// seen, else -1e30; seen f32[q_rows, 1], 1 for a query that sees a key, else 0; and, with a bias, index i32[q_rows,
+/// kv_rows]: the pair's place in a head of the bias table of `first` (distances: 2n + 1) or `first` x `second` (pairs)
+/// entries.
+struct AttentionMask {
+  Dim first = 1, second = 1;
+  std::int32_t window = 0;
+  bool causal = false;
+  AttentionBias bias = AttentionBias::none;
+
+  static constexpr std::string_view name = "attention_mask";
+  static constexpr Trait traits = Trait::none;
+  static constexpr std::array<std::string_view, 4> operands = {"q", "k", "q_start", "k_start"};
+  static constexpr auto fields() {
+    using A = AttentionMask;
+    return std::tuple{field("first", &A::first), field("second", &A::second), field("window", &A::window),
+                      field("causal", &A::causal), field("bias", &A::bias)};
+  }
+  bool operator==(const AttentionMask&) const = default;
+  static constexpr float kHidden = -1e30f;
+  /// A half-open range of keys.
+  struct Keys {
+    std::int64_t begin, end;
+  };
+  /// The keys that a query at a position sees, of `count`; empty ranges have end <= begin.
+  Keys seen_from(std::int64_t position, std::int64_t count) const;
+  /// The place of a pair in a head of the table, whose sizes are constants.
+  std::int64_t place_of(std::int64_t position, std::int64_t key) const;
+  void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -93,6 +128,6 @@ struct PoolSequences {
   static std::vector<Sample> samples();
 };
 
-using DenseAttentionOps = OpList<DenseAttention, RelativeBias, PoolSequences>;
+using DenseAttentionOps = OpList<DenseAttention, AttentionMask, RelativeBias, PoolSequences>;
 
 }  // namespace rlx

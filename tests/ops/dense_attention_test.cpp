@@ -75,6 +75,23 @@ TEST(Section12_DenseAttention, ABiasByPairsIsByHeadOrForAll) {
   expect_near(run_op(op, shared), {3, 3, 5, 5});
 }
 
+TEST(Section12_DenseAttention, TheMaskOfItsBodyNamesSeenKeysAndPlacesInTheTable) {
+  Graph graph;
+  Builder b(graph);
+  const Value q = b.input("q", Shape({3, 1}, DType::f32)), k = b.input("k", Shape({3, 1}, DType::f32)),
+              starts = b.input("starts", Shape({3}, DType::i32));
+  const Value mask =
+      b(AttentionMask{.first = 3, .causal = true, .bias = AttentionBias::distances}, q, k, starts, starts);
+  graph.set_outputs({{"mask", mask}, {"seen", b.result(mask, 1)}, {"index", b.result(mask, 2)}});
+  const auto results =
+      Interpreter(std::move(graph))
+          .run({{{"q", f32({3, 1}, {0, 0, 0})}, {"k", f32({3, 1}, {0, 0, 0})}, {"starts", i32({0, 1, 3})}}});
+  const double h = double{AttentionMask::kHidden};
+  expect_near(results[0].tensor, {0, h, h, h, 0, h, h, 0, 0});
+  expect_near(results[1].tensor, {1, 1, 1});
+  expect_near(results[2].tensor, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+}
+
 TEST(Section12_DenseAttention, WrongOperandsAreNamed) {
   const std::vector<std::string> good = {"f32[rows, 32]", "f32[rows, 16]", "f32[rows, 16]", "i32[batch + 1]",
                                          "i32[batch + 1]"};
@@ -89,7 +106,7 @@ TEST(Section12_DenseAttention, WrongOperandsAreNamed) {
   const DenseAttention op{.heads = 4, .kv_heads = 2};
   EXPECT_EQ(shape_error(op, good), "no error");
   EXPECT_NE(shape_error(op, with(0, "f32[rows, 30]")).find("multiple of heads = 4"), std::string::npos);
-  EXPECT_NE(shape_error(op, with(1, "f32[rows, 24]")).find("k: expected 16 columns"), std::string::npos)
+  EXPECT_NE(shape_error(op, with(1, "f32[rows, 24]")).find("kv_heads * head_dim = 16 columns"), std::string::npos)
       << shape_error(op, with(1, "f32[rows, 24]"));
   EXPECT_NE(shape_error(op, with(3, "f32[batch + 1]")).find("q_start"), std::string::npos);
   EXPECT_NE(shape_error(DenseAttention{.heads = 3, .kv_heads = 2}, good).find("multiple of the 2 KV heads, found 3"),

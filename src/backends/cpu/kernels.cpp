@@ -16,6 +16,7 @@
 #define RLX_TABLES(level)            \
   namespace rlx::cpu::level {        \
   KernelTable attention_kernels();   \
+  KernelTable batched_matmul_kernels(); \
   KernelTable dense_attention_kernels(); \
   KernelTable elementwise_kernels(); \
   KernelTable kv_kernels();          \
@@ -36,7 +37,8 @@ namespace rlx::cpu {
 namespace {
 
 #define RLX_LIST(level)                                                                                       \
-  level::attention_kernels(), level::dense_attention_kernels(), level::elementwise_kernels(),                 \
+  level::attention_kernels(), level::batched_matmul_kernels(), level::dense_attention_kernels(),              \
+      level::elementwise_kernels(),                                                                           \
       level::kv_kernels(), level::matmul_kernels(), level::norm_kernels(), level::quantize_kernels(),         \
       level::reduction_kernels(), level::rope_kernels()
 
