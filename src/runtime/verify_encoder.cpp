@@ -7,7 +7,7 @@
 namespace rlx {
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
+using PaddedSizes = std::vector<std::int64_t>;
 
 /// A batch of a case without its padding: per sequence the ids, and the columns that they stood in.
 struct UnpaddedBatch {
@@ -48,7 +48,7 @@ class EncoderChecker {
   void images(const std::string& stem) {
     const ModelInfo& info = model_.info();
     const std::string name = stem + ".pixel_values";
-    const Sizes sizes = tensors_.find(name, 4).shape;
+    const PaddedSizes sizes = tensors_.find(name, 4).shape;
     const HiddenRows found = model_.run_images(Tensor::from(sizes, tensors_.floats(name, 4)));
     const Values expected = read(stem + ".last_hidden_state", {sizes[0], info.image_rows, info.hidden});
     comparison_.compare(stem, found.rows.as<float>(), expected.values);
@@ -79,7 +79,7 @@ class EncoderChecker {
   /// A tensor [batch, rows, columns] (or [batch, columns]) of the reference.
   struct Values {
     std::vector<float> values;
-    Sizes sizes;
+    PaddedSizes sizes;
     /// All values of sequence i; their last axis has sizes.back() values.
     std::span<const float> row(std::int64_t i) const {
       const std::size_t n = values.size() / static_cast<std::size_t>(sizes[0]);
@@ -87,26 +87,26 @@ class EncoderChecker {
     }
   };
 
-  Values read(const std::string& name, const Sizes& sizes) const {
-    const Sizes& found = tensors_.find(name, sizes.size()).shape;
+  Values read(const std::string& name, const PaddedSizes& sizes) const {
+    const PaddedSizes& found = tensors_.find(name, sizes.size()).shape;
     if (found != sizes)
       fail(ErrorCode::shape, "{}: {}: expected [{}], found [{}]", tensors_.path(), name, fmt::join(sizes, ", "),
            fmt::join(found, ", "));
     return {tensors_.floats(name, sizes.size()), sizes};
   }
 
-  Sizes hidden_sizes(const UnpaddedBatch& batch) const {
+  PaddedSizes hidden_sizes(const UnpaddedBatch& batch) const {
     return {static_cast<std::int64_t>(batch.ids.size()), batch.length, model_.info().hidden};
   }
 
-  std::vector<std::int32_t> beside(const std::string& name, const Sizes& sizes) const {
+  std::vector<std::int32_t> beside(const std::string& name, const PaddedSizes& sizes) const {
     if (tensors_.find(name, 2).shape != sizes)
       fail(ErrorCode::shape, "{}: {}: expected [{}], as the ids have", tensors_.path(), name, fmt::join(sizes, ", "));
     return tensors_.ids(name, 2);
   }
 
   UnpaddedBatch unpad(const std::string& name, const std::string& mask_name) const {
-    const Sizes sizes = tensors_.find(name, 2).shape;
+    const PaddedSizes sizes = tensors_.find(name, 2).shape;
     if (sizes[0] < 1 || sizes[1] < 1)
       fail(ErrorCode::format, "{}: {}: expected at least one token", tensors_.path(), name);
     const std::vector<std::int32_t> ids = tensors_.ids(name, 2);

@@ -80,19 +80,19 @@ EncoderAttentionSpec attention() {
   return s;
 }
 
-TEST(Section11_EncoderBlocks, AttentionMixesTheRowsOfASequence) {
+TEST(section11_encoder_blocks, AttentionMixesTheRowsOfASequence) {
   const auto stages = [](ModelFlow& f) { f.stage("attention", encoder_attention(attention())); };
   EXPECT_EQ(run(stages), (std::vector<float>{-0.5f, 2.5f, -0.5f, 2.5f}));
   EXPECT_EQ(run(stages, 2), (std::vector<float>{1, 3, -2, 2})) << "two sequences of one row";
 }
 
-TEST(Section11_EncoderBlocks, PositionsAreAdded) {
+TEST(section11_encoder_blocks, PositionsAreAdded) {
   EXPECT_EQ(
       run([](ModelFlow& f) { f.stage("positions", position_embedding({.weight = "table", .count = 3, .hidden = 2})); }),
       (std::vector<float>{11, 23, 28, 42}));
 }
 
-TEST(Section11_EncoderBlocks, LayerNormPoolingAndProducts) {
+TEST(section11_encoder_blocks, LayerNormPoolingAndProducts) {
   const auto norm = [](ModelFlow& f) {
     f.stage("norm", layer_norm({.weight = "ones", .bias = "shift", .size = 2, .eps = 1e-12f}));
   };
@@ -109,7 +109,7 @@ TEST(Section11_EncoderBlocks, LayerNormPoolingAndProducts) {
             (std::vector<float>{3, 5, 1, 3}));
 }
 
-TEST(Section11_EncoderBlocks, CrossAttentionReadsAStream) {
+TEST(section11_encoder_blocks, CrossAttentionReadsAStream) {
   EncoderAttentionSpec cross = attention();
   cross.source = "memory";
   cross.source_starts = "seq_start";
@@ -122,7 +122,7 @@ TEST(Section11_EncoderBlocks, CrossAttentionReadsAStream) {
             (std::vector<float>{19.5f, 32.5f, 19.5f, 32.5f}));
 }
 
-TEST(Section11_EncoderBlocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
+TEST(section11_encoder_blocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
   const WeightMap w = weights();
   const auto built = [&](const std::function<void(ModelFlow&)>& stages) {
     return message([&] { flow_of(stages).build(w); });
@@ -147,7 +147,7 @@ TEST(Section11_EncoderBlocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
             std::string::npos);
 }
 
-TEST(Section11_EncoderBlocks, TensorsOfAnotherShapeAreReportedTogether) {
+TEST(section11_encoder_blocks, TensorsOfAnotherShapeAreReportedTogether) {
   const WeightMap w = weights();
   const std::string text = message([&] {
     flow_of([](ModelFlow& f) {
@@ -159,7 +159,7 @@ TEST(Section11_EncoderBlocks, TensorsOfAnotherShapeAreReportedTogether) {
   EXPECT_NE(text.find("none: expected [2], missing"), std::string::npos) << text;
 }
 
-TEST(Section11_EncoderBlocks, APatchIsFlattenedAsAConvolutionReadsIt) {
+TEST(section11_encoder_blocks, APatchIsFlattenedAsAConvolutionReadsIt) {
   // One channel, an image of 2 x 4 pixels, patches of 2 x 2; the kernel's first output picks a pixel, the second sums.
   WeightMap w("toy");
   w.add("kernel", {2, 1, 2, 2}, {0, 1, 0, 0, 1, 1, 1, 1});

@@ -14,34 +14,34 @@ Tensor mean_of_seen(DenseAttention op) {
   return run_op(op, {f32({5, 1}, kRows), f32({5, 1}, kRows), f32({5, 1}, kRows), i32({0, 3, 5}), i32({0, 3, 5})});
 }
 
-TEST(Section12_DenseAttention, EachSequenceSeesItsOwnRows) {
+TEST(section12_dense_attention, EachSequenceSeesItsOwnRows) {
   const double first = 7.0 / 3;
   expect_near(mean_of_seen({}), {first, first, first, 15, 15});
 }
 
-TEST(Section12_DenseAttention, CausalRowsSeeNoLaterKey) {
+TEST(section12_dense_attention, CausalRowsSeeNoLaterKey) {
   expect_near(mean_of_seen({.causal = true}), {1, 1.5, 7.0 / 3, 10, 15});
 }
 
-TEST(Section12_DenseAttention, AWindowIsNearerThanItsSize) {
+TEST(section12_dense_attention, AWindowIsNearerThanItsSize) {
   expect_near(mean_of_seen({.window = 2}), {1.5, 7.0 / 3, 3, 15, 15});
   expect_near(mean_of_seen({.window = 2, .causal = true}), {1, 1.5, 3, 10, 15});
   expect_near(mean_of_seen({.window = 1}), {1, 2, 4, 10, 20});
 }
 
-TEST(Section12_DenseAttention, NewRowsOfACausalSequenceFollowItsPrefix) {
+TEST(section12_dense_attention, NewRowsOfACausalSequenceFollowItsPrefix) {
   const Tensor y = run_op(DenseAttention{.scale = 0.0f, .causal = true},
                           {f32({2, 1}, {0, 0}), f32({5, 1}, kRows), f32({5, 1}, kRows), i32({0, 2}), i32({0, 5})});
   expect_near(y, {17.0 / 4, 37.0 / 5});
 }
 
-TEST(Section12_DenseAttention, KeysOfOtherSequencesAreCrossAttention) {
+TEST(section12_dense_attention, KeysOfOtherSequencesAreCrossAttention) {
   const Tensor y = run_op(DenseAttention{.scale = 0.0f}, {f32({3, 1}, {0, 0, 0}), f32({5, 1}, kRows),
                                                           f32({5, 1}, kRows), i32({0, 1, 3}), i32({0, 4, 5})});
   expect_near(y, {17.0 / 4, 20, 20});
 }
 
-TEST(Section12_DenseAttention, AQueryWithoutKeysAndARowOfNoSequenceGiveZeros) {
+TEST(section12_dense_attention, AQueryWithoutKeysAndARowOfNoSequenceGiveZeros) {
   const Tensor y = run_op(DenseAttention{}, {f32({3, 1}, {1, 1, 1}), f32({2, 1}, {5, 7}), f32({2, 1}, {5, 7}),
                                              i32({0, 1, 2}), i32({0, 0, 2})});
   EXPECT_EQ(y.to_floats()[0], 0.0f);
@@ -49,14 +49,14 @@ TEST(Section12_DenseAttention, AQueryWithoutKeysAndARowOfNoSequenceGiveZeros) {
   EXPECT_EQ(y.to_floats()[2], 0.0f);
 }
 
-TEST(Section12_DenseAttention, HeadsShareKeysInGroups) {
+TEST(section12_dense_attention, HeadsShareKeysInGroups) {
   // Four query heads over two KV heads: y of heads 0 and 1 is the value of KV head 0, of 2 and 3 that of KV head 1.
   const Tensor y = run_op(DenseAttention{.heads = 4, .kv_heads = 2}, {f32({1, 4}, {1, 2, 3, 4}), f32({1, 2}, {1, 1}),
                                                                       f32({1, 2}, {6, 9}), i32({0, 1}), i32({0, 1})});
   expect_near(y, {6, 6, 9, 9});
 }
 
-TEST(Section12_DenseAttention, ABiasByDistanceIsAddedToTheScores) {
+TEST(section12_dense_attention, ABiasByDistanceIsAddedToTheScores) {
   // One distance is certain: the key after the query, and for the last query, whose distances end there, its own.
   const DenseAttention op{.scale = 0.0f, .bias = AttentionBias::distances};
   const Tensor y = run_op(op, {f32({3, 1}, {0, 0, 0}), f32({3, 1}, {0, 0, 0}), f32({3, 1}, {1, 2, 4}), i32({0, 3}),
@@ -64,7 +64,7 @@ TEST(Section12_DenseAttention, ABiasByDistanceIsAddedToTheScores) {
   expect_near(y, {(2.0 + 4.0) / 2, 4, 7.0 / 3});  // beyond the line's end its last entry holds
 }
 
-TEST(Section12_DenseAttention, ABiasByPairsIsByHeadOrForAll) {
+TEST(section12_dense_attention, ABiasByPairsIsByHeadOrForAll) {
   const DenseAttention op{.heads = 2, .kv_heads = 1, .scale = 0.0f, .bias = AttentionBias::pairs};
   const std::vector<Tensor> rows = {f32({2, 2}, {0, 0, 0, 0}), f32({2, 1}, {0, 0}), f32({2, 1}, {3, 5}), i32({0, 2}),
                                     i32({0, 2})};
@@ -75,7 +75,7 @@ TEST(Section12_DenseAttention, ABiasByPairsIsByHeadOrForAll) {
   expect_near(run_op(op, shared), {3, 3, 5, 5});
 }
 
-TEST(Section12_DenseAttention, TheMaskOfItsBodyNamesSeenKeysAndPlacesInTheTable) {
+TEST(section12_dense_attention, TheMaskOfItsBodyNamesSeenKeysAndPlacesInTheTable) {
   Graph graph;
   Builder b(graph);
   const Value q = b.input("q", Shape({3, 1}, DType::f32)), k = b.input("k", Shape({3, 1}, DType::f32)),
@@ -92,7 +92,7 @@ TEST(Section12_DenseAttention, TheMaskOfItsBodyNamesSeenKeysAndPlacesInTheTable)
   expect_near(results[2].tensor, {1, 0, 0, 0, 1, 0, 0, 0, 1});
 }
 
-TEST(Section12_DenseAttention, WrongOperandsAreNamed) {
+TEST(section12_dense_attention, WrongOperandsAreNamed) {
   const std::vector<std::string> good = {"f32[rows, 32]", "f32[rows, 16]", "f32[rows, 16]", "i32[batch + 1]",
                                          "i32[batch + 1]"};
   const auto with = [&](std::size_t i, std::string shape) {
@@ -117,7 +117,7 @@ TEST(Section12_DenseAttention, WrongOperandsAreNamed) {
   EXPECT_NE(shape_error(biased, with(5, "f32[3, 9]")).find("1 or 4 heads"), std::string::npos);
 }
 
-TEST(Section12_RelativeBias, BucketsAreThoseOfT5) {
+TEST(section12_relative_bias, BucketsAreThoseOfT5) {
   // Of the reference implementation of T5: 32 buckets, distances up to 128.
   const RelativeBias both{128, true}, past{128, false};
   const std::int64_t distances[] = {-200, -128, -64, -20, -8, -7, -1, 0, 1, 7, 8, 20, 64, 127, 128, 200};
@@ -131,7 +131,7 @@ TEST(Section12_RelativeBias, BucketsAreThoseOfT5) {
   EXPECT_EQ(past.bucket(-100000, 32), 31);
 }
 
-TEST(Section12_RelativeBias, ALineHoldsTheBucketOfEachDistance) {
+TEST(section12_relative_bias, ALineHoldsTheBucketOfEachDistance) {
   const Tensor y = run_op(RelativeBias{2, true}, {f32({4, 1}, {10, 11, 12, 13})});
   expect_near(y, {11, 11, 10, 13, 13});
   EXPECT_NE(shape_error(RelativeBias{2, true}, {"f32[5, 1]"}).find("an even number of at least 4 buckets"),
@@ -139,7 +139,7 @@ TEST(Section12_RelativeBias, ALineHoldsTheBucketOfEachDistance) {
   EXPECT_NE(shape_error(RelativeBias{4, false}, {"f32[32, 1]"}).find("max_distance"), std::string::npos);
 }
 
-TEST(Section12_PoolSequences, EachKindOfRow) {
+TEST(section12_pool_sequences, EachKindOfRow) {
   const std::vector<Tensor> rows = {f32({4, 2}, {1, 2, 3, -4, 5, 6, 7, 8}), i32({0, 3, 3, 4})};
   expect_near(run_op(PoolSequences{SequencePooling::first}, rows), {1, 2, 0, 0, 7, 8});
   expect_near(run_op(PoolSequences{SequencePooling::last}, rows), {5, 6, 0, 0, 7, 8});
@@ -147,7 +147,7 @@ TEST(Section12_PoolSequences, EachKindOfRow) {
   expect_near(run_op(PoolSequences{SequencePooling::max}, rows), {5, 6, 0, 0, 7, 8});
 }
 
-TEST(Section12_PoolSequences, StartsOutsideTheRowsAreAnError) {
+TEST(section12_pool_sequences, StartsOutsideTheRowsAreAnError) {
   EXPECT_THROW(run_op(PoolSequences{}, {f32({2, 1}, {1, 2}), i32({0, 3})}), Error);
   EXPECT_THROW(run_op(PoolSequences{}, {f32({2, 1}, {1, 2}), i32({2, 1})}), Error);
 }

@@ -59,9 +59,9 @@ struct Way {
   std::function<void(DecoderOptions&)> set;
 };
 
-class Section11_EncoderGoldens : public testing::TestWithParam<const char*> {};
+class section11_encoder_goldens : public testing::TestWithParam<const char*> {};
 
-TEST_P(Section11_EncoderGoldens, VerifyOnEveryDispatchAndDevice) {
+TEST_P(section11_encoder_goldens, VerifyOnEveryDispatchAndDevice) {
   const std::vector<Way> ways = {
       {"native", [](DecoderOptions&) {}},
       {"force_native", [](DecoderOptions& o) { o.compile.dispatch.policy = DispatchPolicy::force_native; }},
@@ -83,7 +83,7 @@ TEST_P(Section11_EncoderGoldens, VerifyOnEveryDispatchAndDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Section11_EncoderGoldens, testing::Values("bert", "vit", "t5"));
+INSTANTIATE_TEST_SUITE_P(Models, section11_encoder_goldens, testing::Values("bert", "vit", "t5"));
 
 TEST(Encoder, ASequenceHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   const Ids a = some_tokens(70), b = some_tokens(3, 2), c = some_tokens(128, 3);
