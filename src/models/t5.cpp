@@ -214,19 +214,28 @@ void join_facts(BuiltModel& encoder, const BuiltModel& decoder, const WeightSour
   }
 }
 
+/// Checkpoints of the encoder alone (as text encoders of image models are) say so by their class.
+bool is_encoder_alone(const HubConfig& hub) {
+  const std::vector<std::string> classes = hub.texts("architectures").value_or(std::vector<std::string>{});
+  return !classes.empty() && classes[0].ends_with("EncoderModel");
+}
+
 void load_t5(const FamilyInput& in, LoadedModel& loaded) {
   const TensorNames names = names_of(in, "shared", {""});
   const T5Config c = read_t5(in);
-  const bool own_head = in.weights->find(names.weight("head")) != nullptr;
+  const bool alone = is_encoder_alone(*in.hub);
   loaded.model = t5_encoder(c, names).build(in.weights);
-  loaded.decoder = t5_decoder(c, names, own_head).build(in.weights);
-  join_facts(loaded.model, loaded.decoder, *in.weights);
+  if (!alone) {
+    const bool own_head = in.weights->find(names.weight("head")) != nullptr;
+    loaded.decoder = t5_decoder(c, names, own_head).build(in.weights);
+    join_facts(loaded.model, loaded.decoder, *in.weights);
+  }
   ModelInfo& info = loaded.model.info;
-  fill_info(info, in, ModelKind::seq2seq);
+  fill_info(info, in, alone ? ModelKind::encoder : ModelKind::seq2seq);
   info.vocab = c.vocab;
   info.hidden = c.hidden;
   info.inner = c.inner;
-  info.layers = c.encoder_layers + c.decoder_layers;
+  info.layers = c.encoder_layers + (alone ? 0 : c.decoder_layers);
   info.heads = info.kv_heads = c.heads;
   info.head_dim = c.head_dim;
   info.start_token = c.start_token;
@@ -237,7 +246,7 @@ void load_t5(const FamilyInput& in, LoadedModel& loaded) {
 constinit const Architecture kT5 = {
     .name = "t5",
     .gguf = {},
-    .classes = {{"T5ForConditionalGeneration", "MT5ForConditionalGeneration"}},
+    .classes = {{"T5ForConditionalGeneration", "MT5ForConditionalGeneration", "T5EncoderModel", "MT5EncoderModel"}},
     .model_types = {{"t5", "mt5"}},
     .hub_defaults = "{}",
     .tensors = kT5Tensors,

@@ -219,6 +219,22 @@ TEST(EncoderDecoder, ABatchIsWhatItsPairsAreAlone) {
             "targets: expected one for each of 2 sources, found 1");
 }
 
+TEST(EncoderDecoder, ItsEncoderAloneIsAnEncoder) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("rlx_t5_{}", ::getpid());
+  fs::create_directories(folder);
+  const std::string config = read_file(golden("t5") / "config.json", 1u << 20), whole = "T5ForConditionalGeneration";
+  std::ofstream(folder / "config.json") << std::string(config).replace(config.find(whole), whole.size(),
+                                                                      "T5EncoderModel");
+  fs::copy_file(golden("t5") / "model.safetensors", folder / "model.safetensors", fs::copy_options::overwrite_existing);
+  EncoderModel alone = session(load_model(folder)), model = load("t5");
+  fs::remove_all(folder);
+  EXPECT_EQ(alone.info().kind, ModelKind::encoder);
+  const Ids ids = some_tokens(9);
+  const TokenSequence s{ids, {}};
+  EXPECT_TRUE(same_bits(alone.run({&s, 1}).sequence(0), model.run({&s, 1}).sequence(0)));
+  EXPECT_FALSE(alone.model().model.unused.empty()) << "the decoder's tensors";
+}
+
 TEST(EncoderDecoder, OtherRowsThanTheEncodersAreAnError) {
   EncoderModel model = load("t5");
   const Ids x = {0, 7};

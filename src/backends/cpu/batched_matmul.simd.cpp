@@ -36,7 +36,10 @@ RLX_SIMD void columns(const float* a, const float* b, std::int64_t stride, std::
   for (int at = 0; at < n; at += 16) {
     const int width = n - at < 16 ? n - at : 16;
     f32x16 sum = zero_f32();
-    for (std::int64_t l = 0; l < k; ++l) sum = fma(set1(a[l]), load_partial(b + l * stride + at, width), sum);
+    for (std::int64_t l = 0; l < k; ++l) {
+      const float* from = b + l * stride + at;
+      sum = fma(set1(a[l]), width == 16 ? load(from) : load_partial(from, width), sum);
+    }
     store_partial(y + at, sum, width);
   }
 }

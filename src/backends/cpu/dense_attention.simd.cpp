@@ -233,7 +233,8 @@ RLX_SIMD f32x16 pool_lanes(SequencePooling kind, const TensorView& x, Range rows
   if (kind == SequencePooling::first) rows.end = least(rows.end, rows.begin + 1);
   if (kind == SequencePooling::last) rows.begin = most(rows.begin, rows.end - 1);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    const f32x16 v = load_partial(x.row<const float>(r) + lane, width);
+    const float* from = x.row<const float>(r) + lane;
+    const f32x16 v = width == 16 ? load(from) : load_partial(from, width);
     if (kind == SequencePooling::max)
       pooled = r == rows.begin ? v : max_nan(pooled, v);
     else
