@@ -88,7 +88,7 @@ class Lowering {
       : Lowering(graph, target) {
     given_ = std::move(inputs);
     is_subgraph_ = true;
-    phases_.assign(graph.nodes().size(), phase);
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) phases_.set(static_cast<std::int32_t>(i), phase);
     prefix_ = std::move(prefix);
   }
 
@@ -189,7 +189,7 @@ class Lowering {
   // part reads.
   std::int32_t flow(std::int32_t i, FlowStep step, std::vector<std::int32_t> in, std::vector<std::int32_t> out) {
     const Node& n = graph_.node(i);
-    Call call{n.def, nullptr, n.attrs, std::move(in), std::move(out), phases_[static_cast<std::size_t>(i)], n.origin, step};
+    Call call{n.def, nullptr, n.attrs, std::move(in), std::move(out), phases_.get(i), n.origin, step};
     target_.program.calls.push_back(std::move(call));
     return target_.next_call() - 1;
   }
@@ -197,7 +197,7 @@ class Lowering {
     if (to != from) flow(i, {Flow::copy, -1, {}, false}, {from}, {to});
   }
   std::vector<std::int32_t> nested(std::int32_t i, GraphRef ref, std::string_view what, std::vector<std::int32_t> inputs) {
-    return Lowering(graph_.subgraph(ref), target_, std::move(inputs), phases_[static_cast<std::size_t>(i)],
+    return Lowering(graph_.subgraph(ref), target_, std::move(inputs), phases_.get(i),
                     fmt::format("{} {} ", label(i), what))
         .run();
   }

@@ -24,7 +24,7 @@ Shape shape_of(std::span<const std::int64_t> dims, DType dtype) {
 bool is_weight(DType d) { return is_float(d) || is_quantized(d); }
 
 std::vector<float> decode(const WeightRef& w) {
-  std::int64_t n = 1;
+  std::int64_t n = 1;  // the rows of a tensor lie one after the other
   for (const std::int64_t d : w.shape) n *= d;
   std::vector<float> values(static_cast<std::size_t>(n));
   decoder(w.dtype)(w.data.data(), values.data(), n);
@@ -101,18 +101,17 @@ Value FlowCtx::load_param(std::string_view key, bool transpose) {
 }
 
 Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
-                           Transposed transpose) {
-  const bool swapped = transpose == Transposed::yes;
+                           bool transpose) {
   const Dims expected = {out, in};
-  const auto known = declared_.find(std::pair(std::string(key), swapped));
+  const auto known = declared_.find(std::pair(std::string(key), transpose));
   if (known != declared_.end()) {
     if (known->second.shape != expected)
       fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
            shape_text(known->second.shape), stage(), shape_text(expected));
     return known->second.value;
   }
-  if (const WeightRef* w = lookup(key, expected)) return declare(key, swapped, *w);
-  return declare(key, swapped, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
+  if (const WeightRef* w = lookup(key, expected)) return declare(key, transpose, *w);
+  return declare(key, transpose, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
 }
 
 Value FlowCtx::known_stack(std::string_view key, const Dims& expected) const {
@@ -203,6 +202,33 @@ std::vector<float> FlowCtx::read_values(std::string_view key, std::vector<std::i
   if (stored && without_ones(stored->shape) == without_ones(dims)) dims = stored->shape;
   const WeightRef* w = lookup(key, dims);
   return w ? decode(*w) : std::vector<float>{};
+}
+
+Value FlowCtx::load_viewed(std::string_view key, const Dims& stored, const Dims& as, bool widen) {
+  const auto known = declared_.find(std::pair(std::string(key), false));
+  if (known != declared_.end()) {
+    if (known->second.shape != as)
+      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
+           shape_text(known->second.shape), stage(), shape_text(as));
+    return known->second.value;
+  }
+  const WeightRef* w = lookup(key, stored);
+  if (!w) return declare(key, false, WeightRef{std::string(key), DType::f32, as, {}, nullptr});
+  WeightRef viewed = *w;
+  viewed.shape = as;
+  if (!widen || (w->dtype == DType::f32 && is_aligned(*w))) return declare(key, false, viewed);
+  auto owned = std::make_shared<const std::vector<float>>(decode(*w));
+  const Value v =
+      declare(key, false, WeightRef{w->name, DType::f32, as, std::as_bytes(std::span(*owned)), nullptr});
+  params_.back().owned = std::move(owned);
+  return v;
+}
+
+Value FlowCtx::load_as(std::string_view key, const Dims& stored, const Dims& as) {
+  return load_viewed(key, stored, as, false);
+}
+Value FlowCtx::load_table(std::string_view key, const Dims& stored, const Dims& as) {
+  return load_viewed(key, stored, as, true);
 }
 
 std::vector<float> FlowCtx::read_vector(std::string_view key, std::int64_t n) {

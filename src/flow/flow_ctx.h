@@ -18,9 +18,6 @@
 
 namespace rlx {
 
-/// Whether a weight stands in the graph as it is stored ([out, in]) or with its two axes exchanged.
-enum class Transposed : bool { no, yes };
-
 /// A stack of matrices [count, out, in]: the weights of experts.
 struct StackShape {
   std::int64_t count = 0, out = 0, in = 0;
@@ -58,7 +55,7 @@ class FlowCtx {
   /// collected and reported by finish(), so that one message lists all; until then a param of the
   /// expected shape stands for it.
   Value load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
-                    Transposed transpose = Transposed::no);
+                    bool transpose = false);
   /// A stored tensor [count, out, in], one matrix for each expert; otherwise as load_matrix.
   Value load_stack(std::string_view key, const StackShape& shape);
   /// Matrices of one dtype that lie in several places of the checkpoint, as the param `name` [count,
@@ -67,6 +64,13 @@ class FlowCtx {
   /// not asked for, since `count` is only a number that the file claims.
   using PartOf = std::function<MatrixPart(std::int64_t)>;  ///< of 0 .. count - 1
   Value load_stack(std::string_view name, const PartOf& part, const StackShape& shape);
+  /// A tensor whose stored shape the model knows, read under other dims of the same count: a convolution kernel
+  /// [n, c, h, w] as the matrix [n, c * h * w]. Missing and wrong ones as load_matrix.
+  Value load_as(std::string_view key, const std::vector<std::int64_t>& stored, const std::vector<std::int64_t>& as);
+  /// The same as f32, widened here, once, where it is stored in another float dtype: tables of positions and biases
+  /// that element-wise ops read.
+  Value load_table(std::string_view key, const std::vector<std::int64_t>& stored,
+                   const std::vector<std::int64_t>& as);
   /// A vector as f32[n]. What is stored in another plain float dtype, or misaligned, is widened
   /// here, once: norms and biases are a few KiB, and a cast in the graph would run at each step.
   Value load_vector(std::string_view key, std::int64_t n);
@@ -108,6 +112,7 @@ class FlowCtx {
   std::optional<WeightRef> part_of(const MatrixPart& part, const StackShape& shape);
   const WeightRef& existing(std::string_view key);
   Value declare(std::string_view key, bool transpose, const WeightRef& weight);
+  Value load_viewed(std::string_view key, const Dims& stored, const Dims& as, bool widen);
   void report(std::string_view key, const Dims& expected, std::string found);
   [[noreturn]] void fail_collected() const;
 

@@ -7,8 +7,12 @@
 namespace rlx {
 namespace {
 
-const Architecture* const kAll[] = {&kLlama,    &kMistral, &kQwen2,  &kQwen3, &kGemma3,
-                                    &kQwen2Moe, &kQwen3Moe, &kMixtral, &kMamba, &kMamba2};
+const Architecture* const kAll[] = {
+    &kLlama,    &kMistral,  &kQwen2,   &kQwen3, &kGemma3,   // decoders with attention
+    &kQwen2Moe, &kQwen3Moe, &kMixtral,                      // with experts
+    &kMamba,    &kMamba2,                                   // recurrent
+    &kBert,     &kVit,      &kT5,                           // other kinds
+};
 
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {
   for (const Architecture* a : kAll)

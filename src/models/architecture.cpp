@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "models/load.h"
 
 namespace rlx {
 namespace {
@@ -55,8 +56,15 @@ BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config
   info.heads = config.heads;
   info.kv_heads = config.kv_heads;
   info.head_dim = config.head_dim;
+  info.inner = config.inner;
   info.context = config.context;
   return model;
+}
+
+void load_decoder(const FamilyInput& in, LoadedModel& loaded) {
+  loaded.config = in.hub != nullptr ? read_config(in.family, *in.hub, *in.weights)
+                                    : read_config(in.family, *in.gguf, *in.weights);
+  loaded.model = build_decoder(in.family, loaded.config, in.weights, in.context);
 }
 
 }  // namespace rlx

@@ -1,5 +1,5 @@
-// What a family of decoders gives: its names, the names of its tensors, what is special in its
-// config, and its flow.
+// What a family of models gives: its names, the names of its tensors, and how a checkpoint becomes a model. Decoders
+// share one reader of configs and give what is special in theirs; other kinds bring a reader of their own.
 #pragma once
 
 #include <algorithm>
@@ -54,6 +54,21 @@ struct NameList {
   const std::string_view* end() const { return std::find(begin(), begin() + names.size(), std::string_view()); }
 };
 
+struct LoadedModel;
+struct Architecture;
+
+/// A checkpoint of a family: exactly one of `hub` and `gguf`.
+struct FamilyInput {
+  const Architecture& family;
+  const HubConfig* hub = nullptr;  ///< config.json
+  const GgufFile* gguf = nullptr;
+  std::shared_ptr<const WeightSource> weights;
+  std::int64_t context = 0;  ///< BuildOptions::context
+};
+
+/// Reads, validates and builds a decoder: config and model of `loaded`. Errors as read_config and build_decoder.
+void load_decoder(const FamilyInput& in, LoadedModel& loaded);
+
 struct Architecture {
   std::string_view name;          ///< of the family
   NameList gguf;                  ///< general.architecture
@@ -62,13 +77,16 @@ struct Architecture {
   std::string_view hub_defaults;  ///< JSON: what a config.json of this family may leave out
   std::span<const TensorName> tensors;
   bool attention_free = false;  ///< no heads, no RoPE: recurrent layers only
-  /// What differs from the common reading of the format; counts are checked before.
-  void (*read_gguf)(const GgufFile& file, const WeightSource& weights, DecoderConfig& config);
-  void (*read_hub)(const HubConfig& hub, DecoderConfig& config);
-  ModelFlow (*flow)(const FlowInput& in);
+  /// Of decoders: what differs from the common reading of the format; counts are checked before.
+  void (*read_gguf)(const GgufFile& file, const WeightSource& weights, DecoderConfig& config) = nullptr;
+  void (*read_hub)(const HubConfig& hub, DecoderConfig& config) = nullptr;
+  ModelFlow (*flow)(const FlowInput& in) = nullptr;
+  /// From a checkpoint to the graphs and facts of `loaded`; the rest of it is the same for all families (load.cpp).
+  void (*load)(const FamilyInput& in, LoadedModel& loaded) = load_decoder;
 };
 
 extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kQwen2Moe, kQwen3Moe, kMixtral, kMamba, kMamba2;
+extern const Architecture kBert, kVit, kT5;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();

@@ -66,16 +66,16 @@ LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
 
   LoadedModel loaded;
   loaded.path = folder;
-  loaded.config = read_config(family, hub, *weights);
+  family.load({family, &hub, nullptr, weights, options.context}, loaded);
   const fs::path generation_path = folder / "generation_config.json";
   std::optional<HubConfig> generation;
   if (is_file(generation_path)) generation = HubConfig::from_file(generation_path);
-  loaded.hints = read_hints(hub, generation ? &*generation : nullptr, loaded.config.vocab);
+  if (const std::int64_t vocab = loaded.model.info.vocab; vocab > 0)  // images have no tokens
+    loaded.hints = read_hints(hub, generation ? &*generation : nullptr, vocab);
   if (is_file(folder / "tokenizer.json")) loaded.tokenizer_json = folder / "tokenizer.json";
   if (is_file(folder / "tokenizer_config.json"))
     loaded.tokenizer_config = folder / "tokenizer_config.json";
   loaded.chat_template = folder_template(folder, loaded.tokenizer_config);
-  loaded.model = build_decoder(family, loaded.config, weights, options.context);
   return loaded;
 }
 
@@ -97,6 +97,21 @@ void require_gguf(const fs::path& path) {
 
 }  // namespace
 
+void require_decoder(const LoadedModel& loaded) {
+  const ModelInfo& info = loaded.model.info;
+  std::string_view what;
+  switch (info.kind) {
+    case ModelKind::decoder: return;
+    case ModelKind::encoder: what = "an encoder of token sequences: it gives hidden rows, no next token"; break;
+    case ModelKind::vision: what = "an encoder of images: it takes pixels and gives hidden rows, no next token"; break;
+    case ModelKind::seq2seq: what = "an encoder with a decoder: it turns one sequence into another"; break;
+  }
+  fail(ErrorCode::unsupported,
+       "{}: {} is {}; expected a decoder that continues a text (rlx::EncoderModel runs it from C++; `rlx inspect` and "
+       "`rlx verify` take it)",
+       loaded.path.string(), info.architecture, what);
+}
+
 LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
                        const BuildOptions& options) {
   const Architecture& family = architecture_of_gguf(*file);
@@ -104,10 +119,9 @@ LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
       gguf_weights(file, in_memory ? Storage::memory : Storage::mapped);
   LoadedModel loaded;
   loaded.path = file->path();
-  loaded.config = read_config(family, *file, *weights);
-  loaded.hints = read_hints(*file, loaded.config.vocab);
+  family.load({family, nullptr, file.get(), weights, options.context}, loaded);
+  loaded.hints = read_hints(*file, loaded.model.info.vocab);
   loaded.chat_template = std::string(file->get_string("tokenizer.chat_template").value_or(""));
-  loaded.model = build_decoder(family, loaded.config, weights, options.context);
   loaded.gguf = std::move(file);
   return loaded;
 }

@@ -19,8 +19,9 @@ struct BuildOptions {
 };
 
 struct LoadedModel {
-  BuiltModel model;
-  DecoderConfig config;
+  BuiltModel model;      ///< of a seq2seq model: its encoder
+  BuiltModel decoder;    ///< of a seq2seq model: the decoder that attends to the encoder's rows; else without nodes
+  DecoderConfig config;  ///< of a model that generates by itself (ModelKind::decoder)
   ModelHints hints;
   std::filesystem::path path;            ///< as it was given
   std::shared_ptr<const GgufFile> gguf;  ///< the file, with its tokenizer; nullptr for a folder
@@ -37,6 +38,9 @@ struct LoadedModel {
 /// value out of range, with file and key); unsupported (architecture, element type); shape (tensors
 /// that are missing or of another shape).
 LoadedModel load_model(const std::filesystem::path& path, const BuildOptions& options = {});
+
+/// Error(unsupported) that says what the model is instead, unless it is a decoder: for what continues a text.
+void require_decoder(const LoadedModel& loaded);
 
 /// The same over files in memory, for tests and fuzzing.
 LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,

@@ -12,6 +12,7 @@
 #include "ops/attention.h"
 #include "ops/block.h"
 #include "ops/control.h"
+#include "ops/dense_attention.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/lora.h"
@@ -44,7 +45,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
-    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{});
+    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

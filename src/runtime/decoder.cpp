@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 
 #include "base/checked.h"
@@ -14,21 +13,14 @@
 #include "runtime/model_pipeline.h"
 #include "runtime/step_inputs.h"
 #include "runtime/step_memory.h"
+#include "runtime/threads.h"
 
 namespace rlx {
 namespace {
 
-int resolve_threads(int asked) {
-  if (asked < 0 || asked > 1024)
-    fail(ErrorCode::usage, "--threads: expected 1 to 1024, found {}", asked);
-  if (asked > 0) return asked;
-  const char* text = std::getenv("RLX_THREADS");
-  if (text == nullptr || *text == '\0') return cpu_limits().threads;
-  char* end = nullptr;
-  const long n = std::strtol(text, &end, 10);
-  if (*end != '\0' || n < 1 || n > 1024)
-    fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
-  return static_cast<int>(n);
+LoadedModel checked_decoder(LoadedModel model) {
+  require_decoder(model);
+  return model;
 }
 
 std::string mib(std::int64_t bytes) {
@@ -68,7 +60,7 @@ struct Decoder::Impl {
   bool profile = false;
 
   Impl(LoadedModel m, const DecoderOptions& o)
-      : model(std::move(m)),
+      : model(checked_decoder(std::move(m))),
         options(o),
         workers(resolve_threads(o.threads)),
         pipeline(o.device),

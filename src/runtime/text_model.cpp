@@ -23,7 +23,9 @@ std::int64_t now_ns() {
 LoadedModel load(const fs::path& path, const DecoderOptions& options) {
   BuildOptions build;
   build.context = options.context;
-  return load_model(path, build);
+  LoadedModel loaded = load_model(path, build);
+  require_decoder(loaded);  // before a tokenizer is looked for
+  return loaded;
 }
 
 Tokenizer tokenizer_of(const LoadedModel& model) {

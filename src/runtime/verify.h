@@ -32,9 +32,12 @@ struct GoldenOptions {
 /// sorted. Errors (io): there is none.
 std::vector<std::filesystem::path> golden_folders(const std::filesystem::path& path);
 
-/// Every X.input_ids of cases.safetensors with X.logits (whole, in chunks, and step by step) or
-/// X.output_ids (greedy, up to the first of X.margins below 1e-3). Errors: io, format, unsupported
-/// (a model that is no decoder), shape.
+/// Compares every case X of cases.safetensors; which tensors it has depends on what the config says the model is. A
+/// decoder: X.input_ids with X.logits (whole, in chunks, and step by step) or X.output_ids (greedy, up to the first of
+/// X.margins below 1e-3). An encoder: X.input_ids and, when there are, X.attention_mask and X.token_type_ids, with
+/// X.last_hidden_state: padding is left out before the run, and its rows are not compared. Images: X.pixel_values with
+/// X.last_hidden_state. An encoder-decoder: X.input_ids and X.decoder_input_ids with X.encoder_last_hidden_state and
+/// X.logits. Errors: io, format, unsupported (architecture), shape.
 GoldenResult verify_golden(const std::filesystem::path& folder, const GoldenOptions& options);
 
 /// Distance of next-token probabilities from a reference: KL(reference, ours) in nats over the

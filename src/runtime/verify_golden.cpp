@@ -1,13 +1,14 @@
-// Goldens of tiny models, through the same decoder as `run`.
+// Goldens of tiny models, through the same sessions as everything else: the decoder of `run`, EncoderModel.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/generate.h"
 #include "runtime/verify.h"
+#include "runtime/verify_compare.h"
+#include "runtime/verify_encoder.h"
 #include "runtime/verify_tensors.h"
 
 namespace rlx {
@@ -23,12 +24,7 @@ bool is_golden(const fs::path& folder) {
   return fs::is_regular_file(folder / "cases.json", ignored);
 }
 
-struct Cases {
-  double tolerance = 0;
-  std::string kind;
-};
-
-Cases read_cases(const fs::path& folder) {
+double read_tolerance(const fs::path& folder) {
   const fs::path path = folder / "cases.json";
   const nlohmann::json json = nlohmann::json::parse(read_file(path, 1u << 20), nullptr, false);
   if (!json.is_object()) fail(ErrorCode::format, "{}: expected a JSON object", path.string());
@@ -36,20 +32,18 @@ Cases read_cases(const fs::path& folder) {
   if (tolerance == json.end() || !tolerance->is_number())
     fail(ErrorCode::format, "{}: tolerance: expected a number, found {}", path.string(),
          tolerance == json.end() ? "nothing" : tolerance->type_name());
-  const auto kind = json.find("kind");
   // quality.md, section 4: the widest tolerance of a golden is far below 1.
   const double most = tolerance->get<double>();
   if (!(most >= 0 && most <= 1))
     fail(ErrorCode::format, "{}: tolerance: expected 0 to 1, found {}", path.string(), most);
-  return {most,
-          kind != json.end() && kind->is_string() ? kind->get<std::string>() : "decoder"};
+  return most;
 }
 
 /// Runs the cases of one folder on one decoder and keeps the worst.
 class Checker {
  public:
-  Checker(Decoder& decoder, const ReferenceTensors& tensors, GoldenResult& result)
-      : decoder_(decoder), tensors_(tensors), result_(result) {}
+  Checker(Decoder& decoder, const ReferenceTensors& tensors, GoldenComparison& comparison)
+      : decoder_(decoder), tensors_(tensors), comparison_(comparison) {}
 
   void check(const std::string& stem) {
     const std::vector<std::int64_t> shape = tensors_.find(stem + ".input_ids", 2).shape;
@@ -86,21 +80,14 @@ class Checker {
   void compare(const std::string& stem, std::span<const std::int32_t> tokens,
                std::span<const float> expected, std::int64_t piece) {
     decoder_.truncate(0);
-    float scale = 1;
-    for (const float v : expected) scale = std::max(scale, std::abs(v));
+    const float scale = GoldenComparison::scale_of(expected);
+    const std::string label = fmt::format("{} in pieces of {}", stem, piece);
     std::size_t at = 0;
     for (std::size_t done = 0; done < tokens.size(); done += static_cast<std::size_t>(piece)) {
       const std::size_t n = std::min(static_cast<std::size_t>(piece), tokens.size() - done);
-      for (const float v : decoder_.step(tokens.subspan(done, n), Decoder::Want::all)) {
-        const double diff = std::abs(static_cast<double>(v) - expected[at++]) / scale;
-        if (!(diff <= std::numeric_limits<float>::max())) {
-          result_.diff = std::numeric_limits<double>::quiet_NaN();  // differs from everything, and stays
-          return fault(stem, "logits that are not finite");
-        }
-        result_.diff = std::max(result_.diff, diff);
-        if (diff > result_.tolerance)
-          note(fmt::format("{} in pieces of {}: {:.3g}", stem, piece, diff));
-      }
+      const std::span<const float> logits = decoder_.step(tokens.subspan(done, n), Decoder::Want::all);
+      if (!comparison_.compare(label, logits, expected.subspan(at, logits.size()), scale)) return;
+      at += logits.size();
     }
     RLX_CHECK(at == expected.size());
   }
@@ -122,37 +109,54 @@ class Checker {
     GenerateOptions options;
     options.max_tokens = static_cast<std::int64_t>(count);
     const GenerateResult got = generate(decoder_, prompt, 0, sampler, options, [](std::int32_t) {});
-    if (got.reason == FinishReason::error) return fault(stem, got.error);
+    if (got.reason == FinishReason::error) return comparison_.fault(stem, got.error);
     for (std::size_t i = 0; i < count && margins[i] >= kCloseMargin; ++i)
       if (i >= got.ids.size() || got.ids[i] != outputs[from + i])
-        return fault(stem, fmt::format("token {}: expected {}, found {}", i, outputs[from + i],
+        return comparison_.fault(stem, fmt::format("token {}: expected {}, found {}", i, outputs[from + i],
                                        i < got.ids.size() ? std::to_string(got.ids[i])
                                                           : "the end of the context"));
   }
 
-  void fault(const std::string& stem, const std::string& what) {
-    failed_ = true;
-    note(fmt::format("{}: {}", stem, what));
-  }
-  void note(std::string why) {
-    if (result_.why.empty()) result_.why = std::move(why);
-  }
-
  public:
-  bool failed() const { return failed_; }
   bool compared() const { return compared_; }
 
  private:
   Decoder& decoder_;
   const ReferenceTensors& tensors_;
-  GoldenResult& result_;
-  bool failed_ = false, compared_ = false;
+  GoldenComparison& comparison_;
+  bool compared_ = false;
 };
 
 void count_kernels(const DispatchReport& report, GoldenResult& result) {
-  result.native = report.count(DispatchKind::native);
-  result.common = report.count(DispatchKind::common);
-  result.reference = report.count(DispatchKind::reference);
+  result.native += report.count(DispatchKind::native);
+  result.common += report.count(DispatchKind::common);
+  result.reference += report.count(DispatchKind::reference);
+}
+
+void verify_decoder(LoadedModel model, const DecoderOptions& options, const ReferenceTensors& tensors,
+                    GoldenComparison& comparison) {
+  Decoder decoder(std::move(model), options);
+  count_kernels(decoder.dispatch(), comparison.result());
+  const std::vector<std::string> stems = tensors.stems(".input_ids");
+  if (stems.empty())
+    fail(ErrorCode::format, "{}: expected tensors NAME.input_ids, found none", tensors.path());
+  Checker checker(decoder, tensors, comparison);
+  for (const std::string& stem : stems) checker.check(stem);
+  if (!checker.compared())
+    fail(ErrorCode::format, "{}: expected NAME.logits or NAME.output_ids beside NAME.input_ids, found none",
+         tensors.path());
+}
+
+void verify_encoder(LoadedModel model, const DecoderOptions& from, const ReferenceTensors& tensors,
+                    GoldenComparison& comparison) {
+  EncoderOptions options;
+  options.device = from.device;
+  options.threads = from.threads;
+  options.compile = from.compile;
+  EncoderModel encoder(std::move(model), options);
+  count_kernels(encoder.dispatch(), comparison.result());
+  count_kernels(encoder.decoder_dispatch(), comparison.result());
+  check_encoder_cases(encoder, tensors, comparison);
 }
 
 }  // namespace
@@ -174,32 +178,23 @@ std::vector<fs::path> golden_folders(const fs::path& path) {
 }
 
 GoldenResult verify_golden(const fs::path& folder, const GoldenOptions& options) {
-  const Cases cases = read_cases(folder);
   GoldenResult result;
   result.name = (folder.filename().empty() ? folder.parent_path() : folder).filename().string();
-  result.tolerance = options.tolerance.value_or(cases.tolerance);
-  if (cases.kind != "decoder")
-    fail(ErrorCode::unsupported, "{}: kind \"{}\": only decoders are supported yet",
-         (folder / "cases.json").string(), cases.kind);
-  DecoderOptions decoder_options = options.decoder;
-  decoder_options.compile.precision = Precision{Activations::f32, std::nullopt};
-  Decoder decoder(load_model(folder), decoder_options);
-  count_kernels(decoder.dispatch(), result);
-
+  const double tolerance = read_tolerance(folder);
+  result.tolerance = options.tolerance.value_or(tolerance);
+  DecoderOptions with = options.decoder;
+  with.compile.precision = Precision{Activations::f32, std::nullopt};
+  LoadedModel model = load_model(folder);
   const ReferenceTensors tensors(folder / "cases.safetensors");
-  const std::vector<std::string> stems = tensors.stems(".input_ids");
-  if (stems.empty())
-    fail(ErrorCode::format, "{}: expected tensors NAME.input_ids, found none", tensors.path());
-  Checker checker(decoder, tensors, result);
-  for (const std::string& stem : stems) checker.check(stem);
-  if (!checker.compared())
-    fail(ErrorCode::format, "{}: expected NAME.logits or NAME.output_ids beside NAME.input_ids, found none",
-         tensors.path());
-  const bool fast_backend = decoder.options().device != Device::reference();
+  GoldenComparison comparison(result);
+  if (model.model.info.kind == ModelKind::decoder)
+    verify_decoder(std::move(model), with, tensors, comparison);
+  else
+    verify_encoder(std::move(model), with, tensors, comparison);
+  const bool fast_backend = with.device != Device::reference();
   if (fast_backend && result.reference > 0 && result.why.empty())
-    result.why = fmt::format("{} nodes have no kernel on {}", result.reference,
-                             decoder.options().device.text());
-  result.ok = !checker.failed() && result.diff <= result.tolerance &&
+    result.why = fmt::format("{} nodes have no kernel on {}", result.reference, with.device.text());
+  result.ok = !comparison.failed() && result.diff <= result.tolerance &&
               !(fast_backend && result.reference > 0);
   return result;
 }

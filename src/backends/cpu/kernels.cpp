@@ -6,43 +6,57 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/dense_attention.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/matmul_experts.h"
 #include "backends/cpu/moe.h"
+#include "backends/cpu/shape.h"
 #include "backends/cpu/table.h"
 #include "base/error.h"
 
-#define RLX_TABLES(level)            \
+// The families whose tables exist once per level, one a line.
+#define RLX_FAMILIES(X, level) \
+  X(level, attention)          \
+  X(level, batched_matmul)     \
+  X(level, dense_attention)    \
+  X(level, elementwise)        \
+  X(level, expert)             \
+  X(level, kv)                 \
+  X(level, matmul)             \
+  X(level, moe)                \
+  X(level, norm)               \
+  X(level, quantize)           \
+  X(level, recurrent)          \
+  X(level, reduction)          \
+  X(level, rope)
+#define RLX_DECLARE(level, family)   \
   namespace rlx::cpu::level {        \
-  KernelTable attention_kernels();   \
-  KernelTable elementwise_kernels(); \
-  KernelTable kv_kernels();          \
-  KernelTable norm_kernels();        \
-  KernelTable quantize_kernels();    \
-  KernelTable recurrent_kernels();   \
-  KernelTable rope_kernels();        \
+  KernelTable family##_kernels();    \
   }
-RLX_TABLES(baseline)
-RLX_TABLES(avx2)
-RLX_TABLES(avx512)
-namespace rlx::cpu::avx512_bf16 {
-KernelTable attention_kernels();  // the other families have nothing that avx512 lacks
-}
-#undef RLX_TABLES
+RLX_FAMILIES(RLX_DECLARE, baseline)
+RLX_FAMILIES(RLX_DECLARE, avx2)
+RLX_FAMILIES(RLX_DECLARE, avx512)
+// The other families have nothing that avx512 lacks.
+RLX_DECLARE(avx512_bf16, attention)
+#undef RLX_DECLARE
 
 namespace rlx::cpu {
 namespace {
 
-#define RLX_LIST(level)                                                                                       \
-  level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
-      level::norm_kernels(), level::quantize_kernels(), level::recurrent_kernels(), level::rope_kernels(),    \
-      level::expert_kernels(), level::moe_kernels()
+#define RLX_TABLE(level, family) level::family##_kernels(),
 
 std::vector<Kernel> joined() {
-  const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
-                                avx512_bf16::expert_kernels(), RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline),
-                                index_kernels(), route_kernels()};
+  const KernelTable tables[] = {
+      avx512_bf16::attention_kernels(),
+      avx512_bf16::matmul_kernels(),
+      avx512_bf16::expert_kernels(),
+      RLX_FAMILIES(RLX_TABLE, avx512) RLX_FAMILIES(RLX_TABLE, avx2) RLX_FAMILIES(RLX_TABLE, baseline)
+      index_kernels(),
+      relative_bias_kernels(),
+      route_kernels(),
+      shape_kernels(),
+  };
   std::vector<Kernel> all;
   for (const KernelTable& table : tables) all.insert(all.end(), table.rows, table.rows + table.count);
   std::stable_sort(all.begin(), all.end(), [](const Kernel& a, const Kernel& b) { return a.isa > b.isa; });

@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 struct InspectFlags {
   std::string model;
-  std::optional<std::string> stage, format, symbols, output;
+  std::optional<std::string> stage, part, format, symbols, output;
   bool dispatch = false, json = false, no_passes = false;
   SessionFlags session;
 };
@@ -59,26 +59,32 @@ void check(const InspectFlags& f) {
   if (f.no_passes && stage != "mir")
     fail(ErrorCode::usage, "--no-passes is for --stage mir, found {}",
          f.stage ? "--stage " + stage : "no --stage");
+  if (f.part && *f.part != "encoder" && *f.part != "decoder")
+    fail(ErrorCode::usage, "--part: expected encoder or decoder, found \"{}\"", *f.part);
+  if (f.part && !f.stage && !f.dispatch) fail(ErrorCode::usage, "--part needs --stage or --dispatch");
   if (f.symbols && !f.stage) fail(ErrorCode::usage, "--symbols needs --stage");
 }
 
 ordered_json summary(const LoadedModel& m) {
   const ModelInfo& i = m.model.info;
-  return {{"name", i.name},
-          {"architecture", i.architecture},
-          {"layers", i.layers},
-          {"hidden", i.hidden},
-          {"inner", m.config.inner},
-          {"heads", i.heads},
-          {"kv_heads", i.kv_heads},
-          {"head_dim", i.head_dim},
-          {"vocab", i.vocab},
-          {"context", i.context},
-          {"parameters", i.parameters},
-          {"weight_bytes", i.weight_bytes},
-          {"weights_by_type", weight_types(m)},
-          {"chat_template", !m.chat_template.empty()},
-          {"unused_tensors", m.model.unused}};
+  ordered_json s = {{"name", i.name},
+                    {"architecture", i.architecture},
+                    {"kind", name(i.kind)},
+                    {"layers", i.layers},
+                    {"hidden", i.hidden},
+                    {"inner", i.inner},
+                    {"heads", i.heads},
+                    {"kv_heads", i.kv_heads},
+                    {"head_dim", i.head_dim},
+                    {"vocab", i.vocab},
+                    {"context", i.context},
+                    {"parameters", i.parameters},
+                    {"weight_bytes", i.weight_bytes},
+                    {"weights_by_type", weight_types(m)},
+                    {"chat_template", !m.chat_template.empty()},
+                    {"unused_tensors", m.model.unused}};
+  if (i.kind == ModelKind::vision) s["image"] = {i.channels, i.image_height, i.image_width};
+  return s;
 }
 
 std::string summary_text(const ordered_json& s) {
@@ -95,7 +101,8 @@ std::string summary_text(const ordered_json& s) {
 std::string lir(const Graph& hir, const CompileOptions& options, const Backend& backend,
                 const DimBinding& sizes, bool json, const SpecializeOptions& place) {
   const CompileResult compiled = compile(hir, options, backend);
-  DimBinding upper = StepSizes{1, 1, 1}.binding();
+  DimBinding upper;
+  for (const Symbol s : collect_symbols(hir)) upper.set(s, 1);
   for (const auto& [symbol, size] : sizes.sizes()) upper.set(symbol, size);
   const Plan plan = specialize(*compiled.lir.program, upper, place);
   return json ? json_text(program_json(*compiled.lir.program, plan), 1) + "\n"
@@ -104,10 +111,12 @@ std::string lir(const Graph& hir, const CompileOptions& options, const Backend& 
 
 std::string stage_text(const InspectFlags& f, const LoadedModel& model, const DecoderOptions& options) {
   const Backend& backend = find_backend(options.device);
-  const DimBinding sizes = parse_symbols(f.symbols.value_or("rows=1,out_rows=1"));
   const bool json = f.json || f.format == "json";
   const Graph& hir = model.model.graph;
   const std::vector<Symbol> known = collect_symbols(hir);
+  DimBinding sizes = parse_symbols(f.symbols.value_or(""));
+  for (const Symbol s : {sym::rows, sym::out_rows})
+    if (!f.symbols && std::find(known.begin(), known.end(), s) != known.end()) sizes.set(s, 1);
   for (const auto& [symbol, size] : sizes.sizes())
     if (std::find(known.begin(), known.end(), symbol) == known.end()) {
       std::string list;
@@ -131,11 +140,23 @@ std::string stage_text(const InspectFlags& f, const LoadedModel& model, const De
   return json ? json_text(graph_json(graph), 1) + "\n" : print(graph);
 }
 
+/// The graph that --part asks for, in the place of the model's.
+void choose_part(const InspectFlags& f, LoadedModel& model) {
+  if (!f.part) return;
+  const ModelInfo info = model.model.info;
+  if (info.kind != ModelKind::seq2seq)
+    fail(ErrorCode::usage, "--part is for an encoder with a decoder; {} is of the kind {}", info.architecture,
+         name(info.kind));
+  if (*f.part == "decoder") std::swap(model.model, model.decoder);
+  model.model.info = info;
+}
+
 std::string content(const InspectFlags& f) {
   const DecoderOptions options = f.session.options();
   BuildOptions build;
   build.context = options.context;
-  const LoadedModel model = load_model(f.model, build);
+  LoadedModel model = load_model(f.model, build);
+  choose_part(f, model);
   if (f.dispatch) {
     const DispatchReport report =
         compile(model.model.graph, options.compile, find_backend(options.device)).dispatch;
@@ -161,6 +182,7 @@ Job declare_inspect(Arguments& a) {
   a.positional("MODEL", f->model, "GGUF file or model folder");
   a.text("--stage", f->stage,
          "hir, mir (after the passes) or lir; without it a summary of the model");
+  a.text("--part", f->part, "Of an encoder with a decoder: encoder or decoder [encoder]");
   a.text("--format", f->format, "text or json [text]");
   a.text("--symbols", f->symbols,
          "Sizes of symbols; an empty text keeps them as they are [rows=1,out_rows=1]");

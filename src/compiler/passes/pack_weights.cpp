@@ -23,8 +23,8 @@ class Packer {
     const Value source = made.is<Pack>() ? made.inputs[0] : old_weight;
     const Node& stored = rewriter_.old().node(source);
     const Node& param = stored.is<TransposeWeight>() ? rewriter_.old().node(stored.inputs[0]) : stored;
-    if ((!param.is<Param>() && !stored.is<Constant>()) || shape.layout != Layout::plain ||
-        !shape.dim(-1).is_constant())
+    const bool constant_matrix = stored.is<Constant>() && shape.rank() == 2;
+    if ((!param.is<Param>() && !constant_matrix) || shape.layout != Layout::plain || !shape.dim(-1).is_constant())
       return {};
     if (!backend_.can_pack(param.results[0].dtype, shape.dtype, *shape.dim(-1).constant()))
       return {};
