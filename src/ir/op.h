@@ -20,6 +20,7 @@
 namespace rlx {
 
 class Body;          // ir/graph.h: a builder over the operands of a composite op
+class GradContext;   // ops/grad_context.h: what an op's grad() sees
 class InferContext;  // ir/infer.h
 struct Sample;       // ir/sample.h
 
@@ -96,6 +97,7 @@ struct OpDef {
   void (*reference)(const AttrBlob&, const KernelArgs&);  ///< nullptr for ops with a body
   void (*decompose)(const AttrBlob&, Body&);              ///< nullptr for ops with a reference
   std::vector<Sample> (*samples)();
+  void (*grad)(const AttrBlob&, GradContext&);  ///< nullptr: none, or that of the body
 
   bool has(Trait t) const { return rlx::has(traits, t); }
 };

@@ -95,6 +95,11 @@ concept HasBody = requires(const Op& op, Body& b) {
 };
 
 template <typename Op>
+concept HasGrad = requires(const Op& op, GradContext& c) {
+  op.grad(c);
+};
+
+template <typename Op>
 constexpr OpDef make_op_def() {
   static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes);
   static_assert(has(Op::traits, Trait::source) || HasInfer<Op>, "an op needs infer()");
@@ -128,6 +133,8 @@ constexpr OpDef make_op_def() {
     d.reference = [](const AttrBlob& a, const KernelArgs& k) { from_blob<Op>(a).reference(k); };
   if constexpr (HasBody<Op>)
     d.decompose = [](const AttrBlob& a, Body& b) { from_blob<Op>(a).decompose(b); };
+  if constexpr (HasGrad<Op>)
+    d.grad = [](const AttrBlob& a, GradContext& c) { from_blob<Op>(a).grad(c); };
   if constexpr (requires { Op::samples(); })
     d.samples = [] { return Op::samples(); };
   else

@@ -8,6 +8,7 @@
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/block.h"
+#include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
@@ -17,6 +18,7 @@
 #include "ops/reduction.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/weight_product.h"
 
 namespace rlx {
 namespace {
@@ -36,7 +38,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps =
     make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
                AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{});
+               ProductOps{} + SelectOps{} + ConstantOps{} + WeightProductOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

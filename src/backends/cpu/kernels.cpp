@@ -15,8 +15,10 @@
   namespace rlx::cpu::level {        \
   KernelTable attention_kernels();   \
   KernelTable elementwise_kernels(); \
+  KernelTable general_kernels();     \
   KernelTable kv_kernels();          \
   KernelTable norm_kernels();        \
+  KernelTable product_kernels();     \
   KernelTable quantize_kernels();    \
   KernelTable rope_kernels();        \
   }
@@ -33,7 +35,8 @@ namespace {
 
 #define RLX_LIST(level)                                                                                       \
   level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
-      level::norm_kernels(), level::quantize_kernels(), level::rope_kernels()
+      level::norm_kernels(), level::quantize_kernels(), level::rope_kernels(), level::general_kernels(),           \
+      level::product_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
