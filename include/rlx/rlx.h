@@ -4,11 +4,14 @@
 #include "base/error.h"                  // IWYU pragma: export
 #include "compiler/buckets.h"            // IWYU pragma: export
 #include "compiler/component.h"          // IWYU pragma: export
+#include "compiler/functional_form.h"    // IWYU pragma: export
 #include "compiler/fusion_report.h"      // IWYU pragma: export
+#include "compiler/grad.h"               // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export
 #include "compiler/manifest.h"           // IWYU pragma: export
 #include "compiler/pipeline.h"           // IWYU pragma: export
 #include "compiler/profile.h"            // IWYU pragma: export
+#include "compiler/training.h"           // IWYU pragma: export
 #include "compiler/variant.h"            // IWYU pragma: export
 #include "flow/hir_module.h"             // IWYU pragma: export
 #include "formats/gguf.h"                // IWYU pragma: export
@@ -18,6 +21,7 @@
 #include "ir/print.h"                    // IWYU pragma: export
 #include "ir/profile.h"                  // IWYU pragma: export
 #include "models/load.h"                 // IWYU pragma: export
+#include "models/lora.h"                 // IWYU pragma: export
 #include "ops/elementwise.h"             // IWYU pragma: export
 #include "ops/matmul.h"                  // IWYU pragma: export
 #include "ops/norm.h"                    // IWYU pragma: export
@@ -25,6 +29,7 @@
 #include "runtime/compiled_graph.h"      // IWYU pragma: export
 #include "runtime/decoder.h"             // IWYU pragma: export
 #include "runtime/generate.h"            // IWYU pragma: export
+#include "runtime/lora_tune.h"           // IWYU pragma: export
 #include "runtime/model_pipeline.h"      // IWYU pragma: export
 #include "runtime/text_model.h"          // IWYU pragma: export
 #include "tensor/tensor.h"               // IWYU pragma: export

@@ -12,6 +12,17 @@ std::string_view name(Phase p) {
   return names[static_cast<std::size_t>(p)];
 }
 
+namespace {
+
+// A value whose size is the step's: also one of constants is made anew for another size.
+bool has_symbolic_size(const Node& n) {
+  return std::any_of(n.results.begin(), n.results.end(), [](const Shape& s) {
+    return std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); });
+  });
+}
+
+}  // namespace
+
 std::vector<Phase> derive_phases(const Graph& graph) {
   const std::size_t count = graph.nodes().size();
   std::vector<Phase> phases(count, Phase::steady);
@@ -22,7 +33,7 @@ std::vector<Phase> derive_phases(const Graph& graph) {
     const Node& n = graph.nodes()[i];
     if (n.def->has(Trait::compute)) last_compute = i;
     selects |= n.is<SelectRows>();
-    stepwise[i] = n.is<Input>() || n.is<State>();
+    stepwise[i] = n.is<Input>() || n.is<State>() || has_symbolic_size(n);
     wanted[i] = n.is<SelectRows>() || n.def->has(Trait::sampling);
     for (Value v : n.inputs) {
       const auto k = static_cast<std::size_t>(v.node);

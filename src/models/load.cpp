@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "flow/weight_sources.h"
 #include "models/architecture.h"
+#include "models/lora.h"
 
 namespace rlx {
 namespace {
@@ -76,6 +77,7 @@ LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
     loaded.tokenizer_config = folder / "tokenizer_config.json";
   loaded.chat_template = folder_template(folder, loaded.tokenizer_config);
   loaded.model = build_decoder(family, loaded.config, weights, options.context);
+  if (!options.lora.empty()) apply_lora(loaded, LoraAdapter::read(options.lora));
   return loaded;
 }
 
@@ -108,6 +110,7 @@ LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
   loaded.hints = read_hints(*file, loaded.config.vocab);
   loaded.chat_template = std::string(file->get_string("tokenizer.chat_template").value_or(""));
   loaded.model = build_decoder(family, loaded.config, weights, options.context);
+  if (!options.lora.empty()) apply_lora(loaded, LoraAdapter::read(options.lora));
   loaded.gguf = std::move(file);
   return loaded;
 }

@@ -17,7 +17,6 @@
 #include "runtime/weight_store.h"
 
 namespace rlx {
-namespace {
 
 int resolve_threads(int asked) {
   if (asked < 0 || asked > 1024)
@@ -31,6 +30,8 @@ int resolve_threads(int asked) {
     fail(ErrorCode::usage, "RLX_THREADS: expected 1 to 1024, found \"{}\"", text);
   return static_cast<int>(n);
 }
+
+namespace {
 
 std::string mib(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
