@@ -3,13 +3,16 @@
 
 #include "base/error.h"                       // IWYU pragma: export
 #include "compiler/component.h"               // IWYU pragma: export
+#include "compiler/functional_form.h"         // IWYU pragma: export
 #include "compiler/fusion_report.h"           // IWYU pragma: export
+#include "compiler/grad.h"                    // IWYU pragma: export
 #include "compiler/layer_composition.h"       // IWYU pragma: export
 #include "compiler/manifest.h"                // IWYU pragma: export
 #include "compiler/pass.h"                    // IWYU pragma: export
 #include "compiler/phase.h"                   // IWYU pragma: export
 #include "compiler/pipeline.h"                // IWYU pragma: export
 #include "compiler/profile.h"                 // IWYU pragma: export
+#include "compiler/training.h"                // IWYU pragma: export
 #include "compiler/variant.h"                 // IWYU pragma: export
 #include "flow/blocks/attention.h"            // IWYU pragma: export
 #include "flow/blocks/embedding.h"            // IWYU pragma: export
@@ -45,6 +48,7 @@
 #include "ir/profile.h"                       // IWYU pragma: export
 #include "ir/rewrite.h"                       // IWYU pragma: export
 #include "models/load.h"                      // IWYU pragma: export
+#include "models/lora.h"                      // IWYU pragma: export
 #include "ops/arithmetic.h"                   // IWYU pragma: export
 #include "ops/attention.h"                    // IWYU pragma: export
 #include "ops/block.h"                        // IWYU pragma: export
@@ -66,6 +70,7 @@
 #include "runtime/decoder.h"                  // IWYU pragma: export
 #include "runtime/encoder.h"                  // IWYU pragma: export
 #include "runtime/generate.h"                 // IWYU pragma: export
+#include "runtime/lora_tune.h"                // IWYU pragma: export
 #include "runtime/model_pipeline.h"           // IWYU pragma: export
 #include "runtime/text_model.h"               // IWYU pragma: export
 #include "tensor/tensor.h"                    // IWYU pragma: export

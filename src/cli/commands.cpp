@@ -12,7 +12,7 @@ namespace {
 
 constexpr const Command* kAll[] = {&kRun,    &kChat,    &kBench,      &kTokenize, &kDetokenize,
                                    &kRender, &kTensors, &kDequantize, &kInspect,  &kOpt,
-                                   &kVerify, &kEvalPpl, &kEvalKld,    &kDoctor};
+                                   &kVerify, &kEvalPpl, &kEvalKld,    &kTune,     &kDoctor};
 
 std::string overview() {
   std::string text =

@@ -10,6 +10,13 @@
 namespace rlx {
 namespace {
 
+/// A value whose size is the step's: also one of constants is made anew for another size.
+bool has_symbolic_size(const Node& n) {
+  return std::any_of(n.results.begin(), n.results.end(), [](const Shape& s) {
+    return std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); });
+  });
+}
+
 /// Facts of a graph's nodes, each found in one sweep.
 class PhaseFacts {
  public:
@@ -50,7 +57,7 @@ class PhaseFacts {
       last_compute_ = i;
     }
     selects_ = selects_ || n.is<SelectRows>();
-    stepwise_[i] = n.is<Input>() || n.is<State>();
+    stepwise_[i] = n.is<Input>() || n.is<State>() || has_symbolic_size(n);
     wanted_[i] = n.is<SelectRows>() || samples(n) || (n.is<TopK>() && ends_in_choice_[i]);
     for (Value v : n.inputs) {
       const auto k = static_cast<std::size_t>(v.node);

@@ -21,6 +21,7 @@ namespace rlx {
 
 class Body;          // ir/graph.h: a builder over the operands of a composite op
 struct ControlArgs;  // ir/control_args.h
+class GradContext;   // ops/grad_context.h: what an op's grad() sees
 class Tensor;
 class InferContext;  // ir/infer.h
 struct Sample;       // ir/sample.h
@@ -114,6 +115,7 @@ struct OpDef {
   /// Calls the function with each sub-graph attribute that is set, to read or to change it; nullptr: the op has none.
   void (*visit_graphs)(AttrBlob&, const std::function<void(GraphRef&)>&);
   std::vector<Sample> (*samples)();
+  void (*grad)(const AttrBlob&, GradContext&);  ///< nullptr: none, or that of the body
 
   bool has(Trait t) const { return rlx::has(traits, t); }
 };

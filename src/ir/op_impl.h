@@ -116,6 +116,11 @@ concept HasControl = requires(const Op& op, const ControlArgs& a) {
 };
 
 template <typename Op>
+concept HasGrad = requires(const Op& op, GradContext& c) {
+  op.grad(c);
+};
+
+template <typename Op>
 constexpr OpDef make_op_def() {
   static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes);
   static_assert(has(Op::traits, Trait::source) || HasInfer<Op>, "an op needs infer()");
@@ -158,6 +163,8 @@ constexpr OpDef make_op_def() {
       std::apply([&](const auto&... f) { (visit_field(op.*f.member, visit), ...); }, Op::fields());
       blob = to_blob(op);
     };
+  if constexpr (HasGrad<Op>)
+    d.grad = [](const AttrBlob& a, GradContext& c) { from_blob<Op>(a).grad(c); };
   if constexpr (requires { Op::samples(); })
     d.samples = [] { return Op::samples(); };
   else

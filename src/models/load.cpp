@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "flow/weight_sources.h"
 #include "models/architecture.h"
+#include "models/lora.h"
 
 namespace rlx {
 namespace {
@@ -76,6 +77,7 @@ LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
   if (is_file(folder / "tokenizer_config.json"))
     loaded.tokenizer_config = folder / "tokenizer_config.json";
   loaded.chat_template = folder_template(folder, loaded.tokenizer_config);
+  if (!options.lora.empty()) apply_lora(loaded, LoraAdapter::read(options.lora));
   return loaded;
 }
 
@@ -122,6 +124,7 @@ LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
   family.load({family, nullptr, file.get(), weights, options.context}, loaded);
   loaded.hints = read_hints(*file, loaded.model.info.vocab);
   loaded.chat_template = std::string(file->get_string("tokenizer.chat_template").value_or(""));
+  if (!options.lora.empty()) apply_lora(loaded, LoraAdapter::read(options.lora));
   loaded.gguf = std::move(file);
   return loaded;
 }

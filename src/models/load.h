@@ -16,6 +16,7 @@ namespace rlx {
 struct BuildOptions {
   std::int64_t context = 0;  ///< tokens that the session holds (dynamic and longrope scalings
                              ///< depend on it); 0: the model's own
+  std::filesystem::path lora;  ///< an adapter beside the products (models/lora.h); empty: none
 };
 
 struct LoadedModel {

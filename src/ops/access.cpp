@@ -126,6 +126,8 @@ void store(const TensorView& v, std::int64_t row, std::int64_t column, double va
   std::byte* at = row_pointer(v, row) + column * last_stride(v);
   const float rounded = static_cast<float>(value);
   switch (v.dtype) {
+    case DType::f64:
+      return write(at, value);
     case DType::f32:
       return write(at, rounded);
     case DType::f16:

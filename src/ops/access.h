@@ -33,7 +33,7 @@ std::vector<double> load_rows(const TensorView& v, std::int64_t begin, std::int6
 void load_broadcast(const TensorView& v, const TensorView& result, std::int64_t row, double* out);
 /// One value of a plain dtype.
 double load(const TensorView& v, std::int64_t row, std::int64_t column);
-/// Rounds to the dtype of the view: f32, f16, bf16; i32 modulo 2^32 (wrap_i32); boolean 1 for
+/// Rounds to the dtype of the view: f32, f16, bf16 (f64: as it is); i32 modulo 2^32 (wrap_i32); boolean 1 for
 /// anything but 0.
 void store(const TensorView& v, std::int64_t row, std::int64_t column, double value);
 void store_row(const TensorView& v, std::int64_t row, const double* values);

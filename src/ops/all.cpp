@@ -11,6 +11,7 @@
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/block.h"
+#include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/dense_attention.h"
 #include "ops/elementwise.h"
@@ -26,6 +27,7 @@
 #include "ops/sample_op.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/weight_product.h"
 
 namespace rlx {
 namespace {
@@ -45,7 +47,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
-    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{});
+    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

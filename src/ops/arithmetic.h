@@ -47,6 +47,7 @@ struct Where {
   static constexpr auto fields() { return std::tuple{}; }
   bool operator==(const Where&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -64,6 +65,7 @@ struct Clamp {
   }
   bool operator==(const Clamp&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -104,6 +106,7 @@ struct Unary {
   static constexpr auto fields() { return std::tuple{field("fn", &Unary::fn)}; }
   bool operator==(const Unary&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

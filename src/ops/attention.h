@@ -33,6 +33,7 @@ struct Rope {
   }
   bool operator==(const Rope&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

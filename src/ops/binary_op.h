@@ -12,6 +12,7 @@
     static constexpr auto fields() { return std::tuple{}; }                             \
     bool operator==(const Type&) const = default;                                       \
     void infer(InferContext&) const;                                                    \
+    void grad(GradContext&) const;                                                      \
     void reference(const KernelArgs&) const;                                            \
     static std::vector<Sample> samples();                                               \
   }

@@ -57,7 +57,7 @@ void Softcap::reference(const KernelArgs& a) const {
 
 void Cast::infer(InferContext& c) const {
   checks::operand_count(c, 1);
-  c.dtype(0, {DType::f32, DType::f16, DType::bf16});
+  c.dtype(0, {DType::f32, DType::f16, DType::bf16, DType::i32});
   checks::plain(c, 0, c.in(0).dtype, c.in(0).rank());
   if (to != DType::f32 && to != DType::f16 && to != DType::bf16)
     c.fail("to: expected f32, f16 or bf16, found {}", rlx::name(to));
@@ -151,6 +151,7 @@ std::vector<Sample> Cast::samples() {
             fmt::format("{}_to_{}_scale_{}_{}x{}", rlx::name(from), rlx::name(to), scale, rows, n),
             Cast{.to = to}, {normal({rows, n}, from, scale)}));
       }
+  list.push_back(make_sample("i32_to_f32", Cast{.to = DType::f32}, {samples::integers({5, 17}, 1e6f, DType::i32)}));
   return list;
 }
 

@@ -22,6 +22,7 @@ struct Activation {
   static constexpr auto fields() { return std::tuple{field("act", &Activation::act)}; }
   bool operator==(const Activation&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -36,6 +37,7 @@ struct Scale {
   static constexpr auto fields() { return std::tuple{field("factor", &Scale::factor)}; }
   bool operator==(const Scale&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -50,11 +52,12 @@ struct Softcap {
   static constexpr auto fields() { return std::tuple{field("cap", &Softcap::cap)}; }
   bool operator==(const Softcap&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
 
-/// The same values in another plain float dtype (f32, f16, bf16), round to nearest even.
+/// The same values in another plain float dtype (f32, f16, bf16), round to nearest even; also of i32.
 struct Cast {
   DType to = DType::f32;
   static constexpr std::string_view name = "cast";
@@ -63,6 +66,7 @@ struct Cast {
   static constexpr auto fields() { return std::tuple{field("to", &Cast::to)}; }
   bool operator==(const Cast&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -16,6 +16,7 @@ struct Embedding {
   static constexpr auto fields() { return std::tuple{field("scale", &Embedding::scale)}; }
   bool operator==(const Embedding&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -29,6 +30,7 @@ struct SelectRows {
   static constexpr auto fields() { return std::tuple{}; }
   bool operator==(const SelectRows&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

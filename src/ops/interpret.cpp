@@ -85,8 +85,13 @@ TensorView view(const Slot& slot, const Shape& shape) {
   return v;
 }
 
+// The dtype that values of a dtype are kept in.
+DType kept_dtype(DType d, Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::f64 && is_float(d) ? DType::f64 : d;
+}
+
 // Room for a result; the state that an op returns is the state that it got.
-Slot make_result(const Shape& shape, std::span<const Slot> inputs) {
+Slot make_result(const Shape& shape, std::span<const Slot> inputs, Arithmetic arithmetic) {
   if (shape.is_updated()) {
     const auto at = std::find_if(inputs.begin(), inputs.end(), [](const Slot& s) {
       return s.pool != nullptr || s.recurrent != nullptr;
@@ -96,16 +101,17 @@ Slot make_result(const Shape& shape, std::span<const Slot> inputs) {
   }
   std::vector<std::int64_t> dims;
   for (Dim d : shape.dims()) dims.push_back(d.evaluate({}));
-  return {Tensor::zeros(std::move(dims), shape.dtype)};
+  return {Tensor::zeros(std::move(dims), kept_dtype(shape.dtype, arithmetic))};
 }
 
-std::vector<Slot> call_reference(const Graph& graph, const Node& n, std::span<const Slot> inputs) {
+std::vector<Slot> call_reference(const Graph& graph, const Node& n, std::span<const Slot> inputs,
+                                 Arithmetic arithmetic) {
   std::vector<Slot> results;
   std::vector<TensorView> in, out;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     in.push_back(view(inputs[i], graph.shape(n.inputs[i])));
   for (const Shape& shape : n.results) {
-    results.push_back(make_result(shape, inputs));
+    results.push_back(make_result(shape, inputs, arithmetic));
     out.push_back(view(results.back(), shape));
   }
   KernelArgs args;
@@ -117,17 +123,17 @@ std::vector<Slot> call_reference(const Graph& graph, const Node& n, std::span<co
   return results;
 }
 
-std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources);
+std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources, Arithmetic arithmetic);
 
 // An op whose meaning is given by runs of its sub-graphs.
-std::vector<Slot> call_control(const Plan& plan, const Node& n, std::span<const Slot> inputs) {
+std::vector<Slot> call_control(const Plan& plan, const Node& n, std::span<const Slot> inputs, Arithmetic arithmetic) {
   std::vector<Tensor> values;
   for (const Slot& s : inputs) values.push_back(*s.tensor);
   const auto run = [&](GraphRef ref, std::vector<Tensor> given) {
     std::vector<Slot> sources;
     for (Tensor& t : given) sources.push_back({std::move(t)});
     std::vector<Tensor> results;
-    for (Slot& s : execute(*plan.subgraphs.at(ref.index), std::move(sources)))
+    for (Slot& s : execute(*plan.subgraphs.at(ref.index), std::move(sources), arithmetic))
       results.push_back(std::move(*s.tensor));
     return results;
   };
@@ -136,7 +142,7 @@ std::vector<Slot> call_control(const Plan& plan, const Node& n, std::span<const 
   return results;
 }
 
-std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
+std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources, Arithmetic arithmetic) {
   const Graph& graph = plan.graph;
   NodeSlots slots(graph.nodes().size());
   std::vector<std::vector<std::int32_t>> left = graph.uses();
@@ -158,25 +164,35 @@ std::vector<Slot> execute(const Plan& plan, std::vector<Slot> sources) {
       if (--left[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)] == 0)
         slot_of(v).tensor.reset();
     }
-    slots[i] = plan.bodies[i]             ? execute(*plan.bodies[i], std::move(inputs))
-               : n.def->control != nullptr ? call_control(plan, n, inputs)
-                                           : call_reference(graph, n, inputs);
+    slots[i] = plan.bodies[i]             ? execute(*plan.bodies[i], std::move(inputs), arithmetic)
+               : n.def->control != nullptr ? call_control(plan, n, inputs, arithmetic)
+                                           : call_reference(graph, n, inputs, arithmetic);
   }
   std::vector<Slot> results;
   for (Value v : plan.results) results.push_back(slot_of(v));
   return results;
 }
 
-void check_value(const Node& source, const Tensor& value) {
+void check_value(const Node& source, const Tensor& value, Arithmetic arithmetic) {
   const Shape expected = source.results[0].with(Layout::plain);
-  if (!(value.shape() == expected))
+  const bool is_kept = value.dtype() == kept_dtype(expected.dtype, arithmetic);
+  if (!(value.shape() == expected) && !(is_kept && value.shape() == expected.with(value.dtype())))
     fail(ErrorCode::shape, "{} \"{}\": expected {}, found {}", source.def->name, source.name,
          expected.text(), value.text());
+}
+
+Tensor widened(const Tensor& value) {
+  Tensor wide = Tensor::zeros(value.dims(), DType::f64);
+  const TensorView from = access::view_of(value);
+  auto to = wide.mutable_as<double>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = access::load_at(from, static_cast<std::int64_t>(i));
+  return wide;
 }
 
 }  // namespace
 
 struct Interpreter::Impl {
+  Arithmetic arithmetic = Arithmetic::rounded;
   std::unique_ptr<Plan> plan;
   std::map<std::string, Tensor, std::less<>> params;
 
@@ -187,8 +203,10 @@ struct Interpreter::Impl {
     if (!v || graph.shape(v).is_state())
       fail(ErrorCode::invalid_argument, "{}: no input or param is named \"{}\"", graph.name,
            value.name);
-    check_value(graph.node(v), value.tensor);
-    if (params.contains(value.name) || !into.emplace(value.name, value.tensor).second)
+    check_value(graph.node(v), value.tensor, arithmetic);
+    const bool widen = kept_dtype(value.tensor.dtype(), arithmetic) != value.tensor.dtype();
+    if (params.contains(value.name) ||
+        !into.emplace(value.name, widen ? widened(value.tensor) : value.tensor).second)
       fail(ErrorCode::invalid_argument, "{}: \"{}\" is given twice", graph.name, value.name);
   }
 
@@ -215,7 +233,7 @@ struct Interpreter::Impl {
     for (const NamedTensor& value : given) take(value, values);
     std::vector<Slot> sources;
     for (Value v : plan->sources) sources.push_back(source(plan->graph.node(v), values, state));
-    std::vector<Slot> results = execute(*plan, std::move(sources));
+    std::vector<Slot> results = execute(*plan, std::move(sources), arithmetic);
     std::vector<NamedTensor> outputs;
     const auto declared = plan->graph.outputs();
     for (std::size_t i = 0; i < declared.size(); ++i)  // a state is no output: it stays in `state`
@@ -224,8 +242,9 @@ struct Interpreter::Impl {
   }
 };
 
-Interpreter::Interpreter(Graph graph, std::vector<NamedTensor> given)
+Interpreter::Interpreter(Graph graph, std::vector<NamedTensor> given, Arithmetic arithmetic)
     : impl_(std::make_unique<Impl>()) {
+  impl_->arithmetic = arithmetic;
   require_bound(graph);
   impl_->plan = plan_whole(std::move(graph), 0);
   std::map<std::string, Tensor, std::less<>> params;

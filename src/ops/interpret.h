@@ -67,11 +67,17 @@ class InterpreterState {
   std::map<std::string, Tensor, std::less<>> recurrent_;
 };
 
+/// rounded: every result has the dtype that its op infers. f64: all values of f32, f16 and bf16 are kept as f64 and
+/// never rounded, outputs included; values of those dtypes and of f64 are taken for sources. Block formats, int8
+/// groups, integers and caches stay as they are. For derivatives by differences.
+enum class Arithmetic : std::uint8_t { rounded, f64 };
+
 class Interpreter {
  public:
   /// `graph` is HIR or MIR with bound sizes (Error(shape) when a symbol is left). `params` are used
   /// by every run.
-  explicit Interpreter(Graph graph, std::vector<NamedTensor> params = {});
+  explicit Interpreter(Graph graph, std::vector<NamedTensor> params = {},
+                       Arithmetic arithmetic = Arithmetic::rounded);
   ~Interpreter();
   Interpreter(Interpreter&&) noexcept;
   Interpreter& operator=(Interpreter&&) noexcept;

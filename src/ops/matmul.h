@@ -28,6 +28,7 @@ struct Linear {
   int bias_at() const { return bias ? 2 : -1; }
   int residual_at() const { return residual ? 2 + bias : -1; }
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

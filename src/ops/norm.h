@@ -24,6 +24,7 @@ struct RmsNorm {
   }
   bool operator==(const RmsNorm&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -21,6 +21,7 @@ struct BatchedMatmul {
   }
   bool operator==(const BatchedMatmul&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -41,6 +42,7 @@ struct DotGeneral {
   }
   bool operator==(const DotGeneral&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -47,6 +47,7 @@ struct TransposeWeight {
   static constexpr auto fields() { return std::tuple{}; }
   bool operator==(const TransposeWeight&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -29,6 +29,7 @@ struct Reduce {
   }
   bool operator==(const Reduce&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -50,6 +51,7 @@ struct Cumulative {
   }
   bool operator==(const Cumulative&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -65,6 +67,7 @@ struct Softmax {
   static constexpr auto fields() { return std::tuple{field("axis", &Softmax::axis)}; }
   bool operator==(const Softmax&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -78,6 +81,7 @@ struct LogSoftmax {
   static constexpr auto fields() { return std::tuple{field("axis", &LogSoftmax::axis)}; }
   bool operator==(const LogSoftmax&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -115,6 +119,7 @@ struct LayerNorm {
   }
   bool operator==(const LayerNorm&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -16,6 +16,7 @@ struct Gather {
   static constexpr auto fields() { return std::tuple{field("axis", &Gather::axis)}; }
   bool operator==(const Gather&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -34,6 +35,7 @@ struct ScatterAdd {
   }
   bool operator==(const ScatterAdd&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -54,6 +56,7 @@ struct TopK {
   }
   bool operator==(const TopK&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -72,6 +75,7 @@ struct Sort {
   }
   bool operator==(const Sort&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -17,6 +17,7 @@ struct Reshape {
   static constexpr auto fields() { return std::tuple{field("dims", &Reshape::dims)}; }
   bool operator==(const Reshape&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -35,6 +36,7 @@ struct Transpose {
   static constexpr auto fields() { return std::tuple{field("axes", &Transpose::axes)}; }
   bool operator==(const Transpose&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -54,6 +56,7 @@ struct Slice {
   }
   bool operator==(const Slice&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -66,6 +69,7 @@ struct Concat {
   static constexpr auto fields() { return std::tuple{field("axis", &Concat::axis)}; }
   bool operator==(const Concat&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -85,6 +89,7 @@ struct Pad {
   }
   bool operator==(const Pad&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -98,6 +103,7 @@ struct BroadcastTo {
   static constexpr auto fields() { return std::tuple{field("dims", &BroadcastTo::dims)}; }
   bool operator==(const BroadcastTo&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

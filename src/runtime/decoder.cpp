@@ -16,12 +16,13 @@
 #include "runtime/threads.h"
 
 namespace rlx {
-namespace {
 
 LoadedModel checked_decoder(LoadedModel model) {
   require_decoder(model);
   return model;
 }
+
+namespace {
 
 std::string mib(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));

@@ -23,6 +23,7 @@ struct DecoderOptions {
                              ///< than half of the free memory (which is committed as it fills)
   std::int64_t chunk = 512;  ///< rows of a prompt that one step takes at most
   std::int64_t sequences = 1;  ///< sequences that live at the same time
+  std::filesystem::path lora;  ///< of TextModel: an adapter that load_model puts beside the products; empty: none
   CompileOptions compile;
 };
 
@@ -34,6 +35,9 @@ struct DecoderStats {
   double load_ms = 0;
   std::int64_t weight_bytes = 0, arena_bytes = 0, kv_bytes = 0, scratch_bytes = 0;
 };
+
+/// The threads of a session: `asked`, else RLX_THREADS, else the physical cores. Error(usage): outside 1 .. 1024.
+int resolve_threads(int asked);
 
 class Decoder {
  public:

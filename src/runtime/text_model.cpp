@@ -23,6 +23,7 @@ std::int64_t now_ns() {
 LoadedModel load(const fs::path& path, const DecoderOptions& options) {
   BuildOptions build;
   build.context = options.context;
+  build.lora = options.lora;
   LoadedModel loaded = load_model(path, build);
   require_decoder(loaded);  // before a tokenizer is looked for
   return loaded;

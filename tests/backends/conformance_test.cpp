@@ -146,7 +146,7 @@ class RowRun {
     return n;
   }
   static std::int64_t row_size(const TensorView& v) {
-    return v.rank == 0 ? 0 : row_bytes(v.dtype, v.dims[v.rank - 1]);
+    return row_bytes(v.dtype, v.rank == 0 ? 1 : v.dims[v.rank - 1]);
   }
   static std::byte* row_at(const TensorView& v, std::int64_t r) {
     return static_cast<std::byte*>(v.data) + r * (v.rank > 1 ? v.strides[v.rank - 2] : 0);

@@ -21,7 +21,7 @@ TEST(Messages, Elementwise) {
             "softcap: cap: expected a value above 0, found 0");
   EXPECT_EQ(shape_error(Cast{DType::i32}, {"f32[5]"}),
             "cast: to: expected f32, f16 or bf16, found i32");
-  EXPECT_EQ(shape_error(Cast{}, {"i32[5]"}), "cast: x: expected f32 or f16 or bf16, found i32[5]");
+  EXPECT_EQ(shape_error(Cast{}, {"i64[5]"}), "cast: x: expected f32 or f16 or bf16 or i32, found i64[5]");
   EXPECT_EQ(shape_error(Activation{}, {"kv<f32>[1, 64]"}),
             "activation: x: expected f32, found kv<f32>[1, 64]");
 }

@@ -18,14 +18,15 @@
 // The families whose tables exist once per level, one a line.
 #define RLX_FAMILIES(X, level) \
   X(level, attention)          \
-  X(level, batched_matmul)     \
   X(level, dense_attention)    \
   X(level, elementwise)        \
   X(level, expert)             \
+  X(level, general)            \
   X(level, kv)                 \
   X(level, matmul)             \
   X(level, moe)                \
   X(level, norm)               \
+  X(level, product)            \
   X(level, quantize)           \
   X(level, recurrent)          \
   X(level, reduction)          \

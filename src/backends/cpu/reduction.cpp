@@ -24,11 +24,4 @@ bool accepts_softmax(const KernelQuery& q) {
   return all_plain_f32(q) && q.in[0].rank() > 0 && (axis == -1 || axis == q.in[0].rank() - 1);
 }
 
-bool accepts_unary(const KernelQuery& q) {
-  using enum UnaryFunction;
-  constexpr UnaryFunction kFunctions[] = {neg, exp, sqrt, abs, tanh, erf, sigmoid};
-  const UnaryFunction fn = static_cast<const Unary*>(q.op)->fn;
-  return all_plain_f32(q) && std::find(std::begin(kFunctions), std::end(kFunctions), fn) != std::end(kFunctions);
-}
-
 }  // namespace rlx::cpu

@@ -87,44 +87,9 @@ void softmax(const Softmax&, const KernelArgs& a) noexcept {
   for (std::int64_t r = mine.begin; r < mine.end; ++r) softmax_row(x.row<const float>(r), y.row<float>(r), x.n);
 }
 
-template <typename F>
-RLX_SIMD void unary_rows(const KernelArgs& a, F f) {
-  const Rows x(a.in[0]), y(a.out[0]);
-  const Range mine = part(a, x.count);
-  for (std::int64_t r = mine.begin; r < mine.end; ++r) {
-    const auto* from = x.row<const float>(r);
-    auto* to = y.row<float>(r);
-    each_run(
-        x.n, [&](std::int64_t i, int width)
-                 __attribute__((always_inline)) { store_run(to + i, f(load_run(from + i, width)), width); });
-  }
-}
-
-#define RLX_UNARY_CASE(name, expression) \
-  case UnaryFunction::name:              \
-    return unary_rows(                   \
-        a, [](f32x16 v) __attribute__((always_inline)) { return expression; })
-
-// x, y: any shape; the functions that accepts_unary() names
-void unary(const Unary& op, const KernelArgs& a) noexcept {
-  switch (op.fn) {
-    RLX_UNARY_CASE(neg, -v);
-    RLX_UNARY_CASE(exp, rlx::cpu::RLX_ISA_LEVEL::exp(v));
-    RLX_UNARY_CASE(sqrt, rlx::cpu::RLX_ISA_LEVEL::sqrt(v));
-    RLX_UNARY_CASE(abs, rlx::cpu::RLX_ISA_LEVEL::abs(v));
-    RLX_UNARY_CASE(tanh, rlx::cpu::RLX_ISA_LEVEL::tanh(v));
-    RLX_UNARY_CASE(erf, rlx::cpu::RLX_ISA_LEVEL::erf(v));
-    RLX_UNARY_CASE(sigmoid, set1(1.0f) / (set1(1.0f) + rlx::cpu::RLX_ISA_LEVEL::exp(-v)));
-    default:
-      return;
-  }
-}
-#undef RLX_UNARY_CASE
-
 constexpr Kernel kTable[] = {
     kernel<LayerNorm, layer_norm>(RLX_ROW_NAME("layer_norm_f32"), Isa::RLX_ISA_LEVEL, accepts_layer_norm),
     kernel<Softmax, softmax>(RLX_ROW_NAME("softmax_f32"), Isa::RLX_ISA_LEVEL, accepts_softmax),
-    kernel<Unary, unary>(RLX_ROW_NAME("unary_f32"), Isa::RLX_ISA_LEVEL, accepts_unary),
 };
 
 }  // namespace

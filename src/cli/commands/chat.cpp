@@ -18,7 +18,7 @@ namespace {
 
 struct ChatFlags {
   std::string model;
-  std::optional<std::string> model_flag, prompt, system;
+  std::optional<std::string> model_flag, prompt, system, lora;
   bool stats = false;
   SessionFlags session;
   SamplingFlags sampling;
@@ -109,7 +109,9 @@ int run_chat(const ChatFlags& f) {
          *f.model_flag);
   if (!f.model_flag && f.model.empty())
     fail(ErrorCode::usage, "rlx chat: MODEL is missing; see `rlx chat --help`");
-  TextModel model(f.model_flag ? *f.model_flag : f.model, f.session.options());
+  DecoderOptions decoder_options = f.session.options();
+  decoder_options.lora = f.lora.value_or("");
+  TextModel model(f.model_flag ? *f.model_flag : f.model, decoder_options);
   f.session.warn_of_context(model.decoder().info());
   model.chat();  // a model without a template fails before anything is typed
   std::string origin;
@@ -136,6 +138,7 @@ Job declare_chat(Arguments& a) {
   a.text("--system", f->system, "System message");
   f->sampling.declare(a);
   a.flag("--stats", f->stats, "Print load time, speeds and memory on stderr after each answer");
+  a.text("--lora", f->lora, "Adapter of `rlx tune`, or of the PEFT library: a safetensors file or its folder");
   f->session.declare(a);
   return [f] { return run_chat(*f); };
 }

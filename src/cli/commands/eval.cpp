@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct EvalFlags {
-  std::optional<std::string> model, base, file;
+  std::optional<std::string> model, base, file, lora;
   std::optional<std::int64_t> chunk;
   bool json = false;
   SessionFlags session;
@@ -29,10 +29,12 @@ struct EvalFlags {
     a.text("-f,--file", file, "Text to predict");
     a.integer("-c,--context", chunk, {3, kContextRange.most}, "Tokens of a chunk; the text needs two [512]");
     a.flag("--json", json, "JSON instead of words");
+    a.text("--lora", lora, "Adapter beside the model: a safetensors file or its folder");
     session.declare(a, true);
   }
   DecoderOptions options() const {
     DecoderOptions o = session.options();
+    o.lora = lora.value_or("");
     o.context = size();
     return o;
   }

@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 
 struct RunFlags {
   std::string model;
-  std::optional<std::string> model_flag, prompt, file;
+  std::optional<std::string> model_flag, prompt, file, lora;
   bool json = false, stats = false, ignore_eos = false;
   SessionFlags session;
   SamplingFlags sampling;
@@ -105,7 +105,9 @@ int finish(const RunFlags& f, const TextModel& model, const GenerateResult& resu
 
 int run_run(const RunFlags& f) {
   const std::string path = f.path(), prompt_text = f.text();
-  TextModel model(path, f.session.options());
+  DecoderOptions decoder_options = f.session.options();
+  decoder_options.lora = f.lora.value_or("");
+  TextModel model(path, decoder_options);
   f.session.warn_of_context(model.decoder().info());
   std::string origin;
   Sampler sampler(resolve_sampling(f.sampling.wishes, model.decoder().model().hints, &origin));
@@ -139,6 +141,7 @@ Job declare_run(Arguments& a) {
   a.text("-m,--model", f->model_flag, "The same as MODEL");
   a.text("-p,--prompt", f->prompt, "Text to continue");
   a.text("-f,--file", f->file, "File with the text to continue");
+  a.text("--lora", f->lora, "Adapter of `rlx tune`, or of the PEFT library: a safetensors file or its folder");
   f->sampling.declare(a);
   a.flag("--ignore-eos", f->ignore_eos, "Do not stop at the end of the text");
   a.flag("--json", f->json, "One JSON object instead of the text");
