@@ -23,7 +23,7 @@ struct Command {
 };
 
 extern const Command kRun, kChat, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
-    kInspect, kOpt, kVerify, kEvalPpl, kEvalKld, kDoctor;
+    kInspect, kOpt, kVerify, kEvalPpl, kEvalKld, kDoctor, kTrace, kBenchCompiler;
 
 std::span<const Command* const> all_commands();
 

@@ -56,6 +56,7 @@ struct Decoder::Impl {
   std::vector<float> gathered;  // logits of a step that took several chunks
   DecoderStats stats;
   bool profile = false;
+  Trace* trace = nullptr;
   // Plans are made for powers of two up to the chunk, so that a session has a handful of executables.
   const BucketRule ladder = BucketRule::ladder(1);
 
@@ -149,6 +150,7 @@ struct Decoder::Impl {
     auto made = std::make_unique<Executor>(compiled.lir.program, make_plan(r, o), bindings);
     ++stats.specializations;
     made->set_profile(profile);
+    made->set_trace(trace);
     const Plan& plan = made->plan();
     if (plan.arena_bytes > arena.size()) arena = Arena(plan.arena_bytes, "buffers", false);
     if (plan.scratch_per_worker > scratch_stride || scratch.data() == nullptr) {
@@ -294,6 +296,11 @@ void Decoder::set_profile(bool on) {
     e->set_profile(on);
     if (on) e->clear_profile();
   }
+}
+
+void Decoder::set_trace(Trace* trace) {
+  impl_->trace = trace;
+  for (auto& [key, e] : impl_->executors) e->set_trace(trace);
 }
 
 std::vector<Decoder::KernelTime> Decoder::profile() const {

@@ -35,6 +35,8 @@ struct DecoderStats {
   std::int64_t weight_bytes = 0, arena_bytes = 0, kv_bytes = 0, scratch_bytes = 0;
 };
 
+class Trace;
+
 class Decoder {
  public:
   /// Compiles and packs. Errors: as load_model; memory (the sum weights + arena + KV + scratch,
@@ -84,6 +86,8 @@ class Decoder {
   };
   void set_profile(bool on);
   std::vector<KernelTime> profile() const;
+  /// Records every step that follows; nullptr: none. The trace outlives its use.
+  void set_trace(Trace* trace);
 
  private:
   struct Impl;

@@ -6,11 +6,17 @@
 
 #include "base/error.h"
 #include "device/view.h"
+#include "runtime/trace.h"
 
 namespace rlx {
 namespace {
 
 constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
+
+void meet(Workers& workers, TraceLane* lane, std::size_t call) noexcept {
+  const TraceSpan span(lane, TraceKind::wait, call);
+  workers.barrier().wait();
+}
 
 }  // namespace
 
@@ -127,7 +133,9 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   for (auto [input, view] : input_views_) call_views_[view].data = const_cast<void*>(inputs[input]);
   failure_.clear();
   run_prologue_ = run_prologue_ || memory_.owner == nullptr || *memory_.owner != this;
+  if (trace_ != nullptr) trace_->begin_step(program_, binding_, workers.threads());
   workers.run([&](int thread) noexcept { work(thread, workers); });
+  if (trace_ != nullptr) trace_->end_step();
   if (memory_.owner != nullptr) *memory_.owner = this;
   if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
   prologue_runs_ += run_prologue_ ? 1 : 0;
@@ -138,14 +146,18 @@ void Executor::work(int thread, Workers& workers) noexcept {
   using Clock = std::chrono::steady_clock;
   const bool timed = profile_ && thread == 0;
   auto start = timed ? Clock::now() : Clock::time_point{};
+  TraceLane* const lane = trace_ != nullptr ? trace_->lane(thread) : nullptr;
   for (std::size_t c = 0; c < prepared_.size(); ++c) {
     const Plan::CallPlan& p = plan_.calls[c];
     if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
       std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
-    if (p.barrier_before) workers.barrier().wait();
+    if (p.barrier_before) meet(workers, lane, c);
     const bool left_out = prepared_[c].skip || (!run_prologue_ && program_->calls[c].phase == Phase::prologue);
-    if (!left_out) run_call(c, thread, workers.threads());
-    if (p.barrier_after && c + 1 < prepared_.size()) workers.barrier().wait();
+    if (!left_out) {
+      const TraceSpan span(lane, TraceKind::call, c);
+      run_call(c, thread, workers.threads());
+    }
+    if (p.barrier_after && c + 1 < prepared_.size()) meet(workers, lane, c);
     if (timed) {
       const auto now = Clock::now();
       call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();
