@@ -14,7 +14,8 @@ function drawnNodes(graph, options) {
     else if (options.sources && reader.has(id)) {
       let first = reader.get(id);
       while (graph.nodes[first].source && reader.has(first)) first = reader.get(first);
-      order.push({ id, at: first + id / (graph.nodes.length + 1) * 0.5, path: options.paths[graph.nodes[first].origin] || [] });
+      const path = options.paths[graph.nodes[first].origin] || [];
+      order.push({ id, at: first + id / (graph.nodes.length + 1) * 0.5, path });
     }
   });
   return order.sort((a, b) => a.at - b.at);

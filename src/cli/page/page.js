@@ -59,7 +59,7 @@ function panes(parent, short, draw) {
 // ---- graph ----
 
 function sum(v, members) {
-  return members.reduce((s, m) => { const c = costOf(v, m.id); return [s[0] + c[0], s[1] + c[1], s[2] + c[2]]; }, [0, 0, 0]);
+  return members.map((m) => costOf(v, m.id)).reduce((s, c) => s.map((n, i) => n + c[i]), [0, 0, 0]);
 }
 
 function label(v, item) {
@@ -84,6 +84,10 @@ function curve(points) {
   return d;
 }
 
+function writeLines(parent, lines, x, y) {
+  lines.forEach((l, i) => make(parent, 'text', { x, y: y + i * kLine, 'font-weight': i ? 400 : 700 }, l));
+}
+
 function drawBox(parent, box) {
   const item = box.item, group = item.path !== undefined;
   const shape = { x: box.x, y: box.y, width: box.w, height: box.h, rx: 4 };
@@ -91,31 +95,35 @@ function drawBox(parent, box) {
     const n = graphNow().nodes[item.id];
     const g = make(parent, 'g', { class: 'node', 'data-id': item.id, click: () => select(item.id) });
     make(g, 'rect', { ...shape, class: n.source ? 'ps' : 'p' + n.phase });
-    item.lines.forEach((l, i) => make(g, 'text', { x: box.x + 8, y: box.y + 15 + i * kLine, 'font-weight': i ? 400 : 700 }, l));
+    writeLines(g, item.lines, box.x + 8, box.y + 15);
     make(g, 'title', {}, (n.name || n.op) + '  ' + n.origin + '  ' + n.attrs);
     return;
   }
-  const g = make(parent, 'g', { class: item.items ? 'group' : 'group closed', 'data-path': item.path, 'data-closed': !item.items });
+  const kind = item.items ? 'group' : 'group closed';
+  const g = make(parent, 'g', { class: kind, 'data-path': item.path, 'data-closed': !item.items });
   make(g, 'rect', { ...shape });
   const head = make(g, 'g', { class: 'head', click: () => toggle(item.path) });
   make(head, 'rect', { ...shape, height: item.items ? kHead : box.h, fill: 'transparent', stroke: 'none' });
   const lines = item.items ? ['- ' + item.path] : item.lines;
-  lines.forEach((l, i) => make(head, 'text', { x: box.x + 8, y: box.y + 14 + i * kLine, 'font-weight': i ? 400 : 700 }, l));
+  writeLines(head, lines, box.x + 8, box.y + 14);
 }
 
 function drawGraph(pane, v) {
   const graph = graphNow();
   const layout = layoutGraph(graph, { ...state, paths: data.paths, label: (item) => label(v, item) });
-  const svg = make(pane, 'svg', { width: layout.w + 8, height: layout.h + 8, viewBox: `-4 -4 ${layout.w + 8} ${layout.h + 8}` });
+  const width = layout.w + 8, height = layout.h + 8;
+  const svg = make(pane, 'svg', { width, height, viewBox: `-4 -4 ${width} ${height}` });
   const frames = layout.boxes.filter((b) => b.item.items), others = layout.boxes.filter((b) => !b.item.items);
   frames.forEach((b) => drawBox(svg, b));
-  layout.lines.forEach((l) => make(svg, 'path', { class: 'wire', d: curve(l.points), 'data-edge': l.from + '-' + l.to }));
+  layout.lines.forEach((l) =>
+    make(svg, 'path', { class: 'wire', d: curve(l.points), 'data-edge': l.from + '-' + l.to }));
   others.forEach((b) => drawBox(svg, b));
   state.drawn = layout.boxes.length;
 }
 
 function redraw() {
-  const place = document.getElementById('graphs'), old = [...place.querySelectorAll('.pane')].map((p) => [p.scrollLeft, p.scrollTop]);
+  const place = document.getElementById('graphs');
+  const old = [...place.querySelectorAll('.pane')].map((p) => [p.scrollLeft, p.scrollTop]);
   place.textContent = '';
   panes(place, false, drawGraph);
   place.querySelectorAll('.pane').forEach((p, i) => { if (old[i]) [p.scrollLeft, p.scrollTop] = old[i]; });
@@ -171,12 +179,17 @@ function select(id) {
   mark();
   box.textContent = '';
   make(box, 'h3', { class: 'mono' }, n.name || n.op);
-  const name = ([from, index]) => { const f = graphNow().nodes[from]; return (f.name || f.op) + ' #' + from + (index ? '.' + index : ''); };
-  const rows = [['op', n.op], ['number', '#' + id], ['origin', n.origin], ['phase', kPhases[n.phase]], ['kernel', n.kernel || ''],
-    ['attributes', n.attrs], ['operands', n.in.map(name).join(', ')], ['results', n.out.join(', ')]];
+  const name = ([from, index]) => {
+    const f = graphNow().nodes[from];
+    return (f.name || f.op) + ' #' + from + (index ? '.' + index : '');
+  };
+  const rows = [['op', n.op], ['number', '#' + id], ['origin', n.origin], ['phase', kPhases[n.phase]],
+    ['kernel', n.kernel || ''], ['attributes', n.attrs],
+    ['operands', n.in.map(name).join(', ')], ['results', n.out.join(', ')]];
   data.variants.forEach((v) => {
     const c = costOf(v, id);
-    rows.push([sizesText(v), shapesOf(v, id).join(', ') + '; ' + bytes(c[0]) + ' (' + bytes(c[1]) + ' of weights), ' + count(c[2])]);
+    const cost = `${bytes(c[0])} (${bytes(c[1])} of weights), ${count(c[2])}`;
+    rows.push([sizesText(v), shapesOf(v, id).join(', ') + '; ' + cost]);
   });
   table(box, ['', ''], rows.filter((r) => r[1] !== ''));
   const shown = document.querySelector('.node.hit');

@@ -6,28 +6,34 @@ function drawArena(pane, v) {
   const svg = make(pane, 'svg', { viewBox: `0 0 ${w} ${h + 44}`, width: '100%' });
   v.buffers.forEach(([offset, size, first, last, node], i) => {
     const n = node >= 0 ? lir.nodes[node] : null;
-    const r = make(svg, 'rect', { class: 'buffer', x: x(first), y: y(offset + size), width: Math.max(x(last + 1) - x(first), 0.8),
-      height: Math.max(y(offset) - y(offset + size), 0.5), fill: `hsl(${(i * 47) % 360} 55% 68%)`, 'data-buffer': i,
+    const width = Math.max(x(last + 1) - x(first), 0.8), height = Math.max(y(offset) - y(offset + size), 0.5);
+    const r = make(svg, 'rect', { class: 'buffer', x: x(first), y: y(offset + size), width, height,
+      fill: `hsl(${(i * 47) % 360} 55% 68%)`, 'data-buffer': i,
       click: () => { if (node >= 0) { setStage('lir'); select(node); } } });
-    make(r, 'title', {}, `${n ? n.op + ' ' + n.origin : 'buffer'}: offset ${offset}, ${bytes(size)}, calls ${first} to ${last}`);
+    const what = n ? n.op + ' ' + n.origin : 'buffer';
+    make(r, 'title', {}, `${what}: offset ${offset}, ${bytes(size)}, calls ${first} to ${last}`);
   });
-  const live = v.live.map((b, c) => `${x(c).toFixed(1)},${y(b).toFixed(1)} ${x(c + 1).toFixed(1)},${y(b).toFixed(1)}`).join(' ');
+  const corner = (c, b) => x(c).toFixed(1) + ',' + y(b).toFixed(1);
+  const live = v.live.map((b, c) => corner(c, b) + ' ' + corner(c + 1, b)).join(' ');
   make(svg, 'polyline', { points: live, fill: 'none', stroke: '#1d2430' });
   [0, 0.5, 1].forEach((f) => make(svg, 'text', { x: 2, y: Math.max(y(top * f) - 2, 10) }, bytes(top * f)));
   lir.nodes.filter((n) => n.call !== undefined).forEach((n) => {
-    const r = make(svg, 'rect', { class: 'p' + n.phase, x: x(n.call), y: h + 4, width: x(n.call + 1) - x(n.call), height: 12 });
+    const width = x(n.call + 1) - x(n.call);
+    const r = make(svg, 'rect', { class: 'p' + n.phase, x: x(n.call), y: h + 4, width, height: 12 });
     make(r, 'title', {}, `call ${n.call}: ${n.kernel} ${n.origin} (${kPhases[n.phase]})`);
   });
-  v.barriers.forEach((c) => make(svg, 'path', { stroke: '#1d2430', 'stroke-width': 0.6, d: `M${x(c + 1)} ${h + 18}v8` }));
+  const tick = { stroke: '#1d2430', 'stroke-width': 0.6 };
+  v.barriers.forEach((c) => make(svg, 'path', { ...tick, d: `M${x(c + 1)} ${h + 18}v8` }));
   make(svg, 'text', { x: left, y: h + 40 }, `calls 0 to ${calls - 1}; ticks: ${v.barriers.length} barriers`);
 }
 
 function arenaSection() {
-  const s = section('arena', 'Arena over time', 'Each rectangle is a buffer: from its first to its last call, at its place in the ' +
-    'arena. The line is the sum of live bytes; the arena can be no smaller than its peak.');
+  const s = section('arena', 'Arena over time', 'Each rectangle is a buffer: from its first to its last call, at its ' +
+    'place in the arena. The line is the sum of live bytes; the arena can be no smaller than its peak.');
   panes(s, true, (pane, v) => {
     drawArena(pane, v);
-    make(pane, 'p', {}, `arena ${bytes(v.arena)}, bound ${bytes(v.bound)} (${(v.arena / Math.max(v.bound, 1)).toFixed(3)} x), ` +
+    const ratio = (v.arena / Math.max(v.bound, 1)).toFixed(3);
+    make(pane, 'p', {}, `arena ${bytes(v.arena)}, bound ${bytes(v.bound)} (${ratio} x), ` +
       `${v.buffers.length} buffers, scratch ${data.threads} x ${bytes(v.scratch)}, shared ${bytes(v.shared)}`);
   });
 }
@@ -45,17 +51,19 @@ function totals(v, key) {
 function costTable(pane, v, head, rows) {
   const all = Math.max(rows.reduce((s, r) => s + r[2], 0), 1), work = Math.max(rows.reduce((s, r) => s + r[4], 0), 1);
   table(pane, [head, '#calls', '#bytes', '#of weights', '#% bytes', '#operations', '#% operations'],
-    rows.map((r) => [r[0], r[1], bytes(r[2]), bytes(r[3]), (100 * r[2] / all).toFixed(1), count(r[4]), (100 * r[4] / work).toFixed(1)]));
+    rows.map((r) => [r[0], r[1], bytes(r[2]), bytes(r[3]), (100 * r[2] / all).toFixed(1), count(r[4]),
+      (100 * r[4] / work).toFixed(1)]));
 }
 
 function phaseSection() {
-  const s = section('phases', 'Phases', 'Prologue: once per session. Steady: every step. Epilogue: only for rows whose result is wanted.');
+  const s = section('phases', 'Phases', 'Prologue: once per session. Steady: every step. ' +
+    'Epilogue: only for rows whose result is wanted.');
   panes(s, true, (pane, v) => costTable(pane, v, 'phase', totals(v, (n) => kPhases[n.phase])));
 }
 
 function costSection() {
-  const s = section('cost', 'Cost', 'Estimates at the sizes of the variant, from shapes alone. Products: two operations per ' +
-    'multiply-add, every weight read once. Attention: over a cache of ' + data.context + ' tokens.');
+  const s = section('cost', 'Cost', 'Estimates at the sizes of the variant, from shapes alone. Products: two ' +
+    'operations per multiply-add, every weight read once. Attention: over a cache of ' + data.context + ' tokens.');
   panes(s, true, (pane, v) => {
     const bySize = (rows) => rows.sort((a, b) => b[2] - a[2]);
     costTable(make(pane, 'div', { class: 'scroll' }), v, 'kernel', bySize(totals(v, (n) => n.kernel)));
@@ -73,11 +81,13 @@ function dispatchSection() {
     by.set(r.op, row);
   });
   const names = (r) => [...r.kernels].map(([k, n]) => k + ' x ' + n).join(', ');
-  table(s, ['op', ...kinds.map((k) => '#' + k), 'kernels'], [...by].map(([op, r]) => [op, ...kinds.map((k) => r[k]), names(r)]));
+  table(s, ['op', ...kinds.map((k) => '#' + k), 'kernels'],
+    [...by].map(([op, r]) => [op, ...kinds.map((k) => r[k]), names(r)]));
   const rest = data.dispatch.filter((r) => r.kind !== 'native' && r.kind !== 'view');
   if (rest.length) {
     make(s, 'h3', {}, 'Not native');
-    table(make(s, 'div', { class: 'scroll' }), ['node', 'op', 'kind', 'reason'], rest.map((r) => [r.node, r.op, r.kind, r.reason]));
+    table(make(s, 'div', { class: 'scroll' }), ['node', 'op', 'kind', 'reason'],
+      rest.map((r) => [r.node, r.op, r.kind, r.reason]));
   }
 }
 
@@ -94,7 +104,8 @@ function fusionSection() {
   if (by.size) table(make(s, 'div', { class: 'scroll' }), ['pass', 'reason', '#places', 'first'], [...by.values()]);
   else make(s, 'p', { class: 'soft' }, 'none');
   make(s, 'h3', {}, 'Passes');
-  table(s, ['pass', 'changed', '#nodes before', '#after', '#us'], data.passes.map((p) => [p.name, p.changed ? 'yes' : '', p.before, p.after, p.us.toFixed(0)]));
+  table(s, ['pass', 'changed', '#nodes before', '#after', '#us'],
+    data.passes.map((p) => [p.name, p.changed ? 'yes' : '', p.before, p.after, p.us.toFixed(0)]));
 }
 
 function header() {
@@ -105,15 +116,21 @@ function header() {
   make(h, 'button', { click: () => { state.closed = new Set(); redraw(); } }, 'open all');
   make(h, 'button', { click: () => { state.closed = groupNames(); redraw(); } }, 'close all');
   const l = make(h, 'label');
-  const box = make(l, 'input', { type: 'checkbox', id: 'sources', change: () => { state.sources = box.checked; redraw(); } });
+  const change = () => { state.sources = box.checked; redraw(); };
+  const box = make(l, 'input', { type: 'checkbox', id: 'sources', change });
   make(l, 'span', {}, ' inputs, states and weights');
-  const search = make(h, 'input', { id: 'search', type: 'search', placeholder: 'find a node by name', input: () => find(search.value, false),
+  const search = make(h, 'input', { id: 'search', type: 'search', placeholder: 'find a node by name',
+    input: () => find(search.value, false),
     keydown: (e) => { if (e.key === 'Enter') find(search.value, true); } });
   const key = make(h, 'span', { class: 'soft' });
-  kPhases.forEach((p) => { make(key, 'span', { class: 'swatch', style: `background: var(--${p})` }); make(key, 'span', {}, p); });
+  kPhases.forEach((p) => {
+    make(key, 'span', { class: 'swatch', style: `background: var(--${p})` });
+    make(key, 'span', {}, p);
+  });
 }
 
-// #stage=mir&sources=1&close=layers.0,layers.1&open=layers.2&toggle=layers.0&find=NAME; `toggle` clicks on the group's head.
+// #stage=mir&sources=1&close=layers.0,layers.1&open=layers.2&toggle=layers.0&find=NAME; open=* is every group, and
+// `toggle` clicks on the group's head.
 function followHash() {
   const wish = new URLSearchParams(location.hash.slice(1));
   const list = (key) => (wish.get(key) || '').split(',').filter((p) => p !== '');
