@@ -69,6 +69,13 @@ class Picture {
         .text();
   }
 
+  // Of a packed weight: that of the weight.
+  std::string name_of(std::int32_t source) const {
+    const InspectedNode* n = &graph_.nodes[static_cast<std::size_t>(source)];
+    while (n->name.empty() && !n->inputs.empty()) n = &graph_.nodes[static_cast<std::size_t>(n->inputs[0].node)];
+    return n->name.empty() ? n->op : n->name;
+  }
+
   std::int32_t add_box(SvgBox box) {
     boxes_.push_back(std::move(box));
     return static_cast<std::int32_t>(boxes_.size()) - 1;
@@ -101,7 +108,7 @@ class Picture {
       if (!source.source)
         from.push_back(port_of(v));
       else
-        box.lines.push_back((source.name.empty() ? source.op : source.name) + ": " + shape(v));
+        box.lines.push_back(name_of(v.node) + ": " + shape(v));
     }
     for (std::size_t k = 0; k < n.results.size(); ++k)
       box.lines.push_back("= " + shape({id, static_cast<std::int32_t>(k)}));

@@ -139,6 +139,7 @@ class LayeredLayout {
       for (const std::size_t c : rows_[r]) height = std::max(height, cells_[c].height);
       for (const std::size_t c : rows_[r]) {
         Cell& cell = cells_[c];
+        if (c >= boxes_.size()) cell.height = height;  // a bend passes its whole row straight, beside the boxes
         cell.y = size.height + (height - cell.height) / 2;
         least = r == 0 && c == rows_[r][0] ? cell.x - cell.width / 2 : std::min(least, cell.x - cell.width / 2);
       }
@@ -156,7 +157,10 @@ class LayeredLayout {
       const Cell &from = cells_[static_cast<std::size_t>(edges_[e].from)],
                  &to = cells_[static_cast<std::size_t>(edges_[e].to)];
       edges_[e].points = {{from.x, from.y + from.height}};
-      for (const std::size_t bend : ways_[e]) edges_[e].points.emplace_back(cells_[bend].x, cells_[bend].y);
+      for (const std::size_t bend : ways_[e]) {
+        edges_[e].points.emplace_back(cells_[bend].x, cells_[bend].y);
+        edges_[e].points.emplace_back(cells_[bend].x, cells_[bend].y + cells_[bend].height);
+      }
       edges_[e].points.emplace_back(to.x, to.y);
     }
     return size;

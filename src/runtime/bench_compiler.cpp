@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -20,20 +22,37 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
+struct Sampled {
+  double wall = 0, cpu = 0;
+};
+
+double thread_us() {
+  timespec t = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
+}
+
 /// Median microseconds of f(i); each sample is `batch` calls, for what is shorter than a clock read.
 template <typename F>
-double median_us(std::int64_t repetitions, std::int64_t batch, F&& f) {
+Sampled sample_us(std::int64_t repetitions, std::int64_t batch, F&& f) {
   using CompilerClock = std::chrono::steady_clock;
-  std::vector<double> samples;
+  std::vector<double> wall, cpu;
   std::int64_t i = 0;
   f(i++);  // tables that are made on first use
   for (std::int64_t r = 0; r < repetitions; ++r) {
+    const double cpu_start = thread_us();
     const auto start = CompilerClock::now();
     for (std::int64_t b = 0; b < batch; ++b) f(i++);
-    samples.push_back(std::chrono::duration<double, std::micro>(CompilerClock::now() - start).count() /
-                      static_cast<double>(batch));
+    const auto end = CompilerClock::now();
+    cpu.push_back((thread_us() - cpu_start) / static_cast<double>(batch));
+    wall.push_back(std::chrono::duration<double, std::micro>(end - start).count() / static_cast<double>(batch));
   }
-  return median_of(std::move(samples));
+  return {median_of(std::move(wall)), median_of(std::move(cpu))};
+}
+
+template <typename F>
+double median_us(std::int64_t repetitions, std::int64_t batch, F&& f) {
+  return sample_us(repetitions, batch, std::forward<F>(f)).wall;
 }
 
 /// Keeps a result that nothing reads from being left out.
@@ -50,11 +69,12 @@ void bench_template(const CompilerBenchOptions& o, CompilerBench& result) {
   const SyntheticDecoder decoder(SyntheticShape{o.layers});
   const Backend& backend = find_backend(o.device);
   result.hir_ms = median_us(o.repetitions, 1, [&](std::int64_t) { keep(decoder.build()); }) / 1e3;
-  result.template_ms = median_us(o.repetitions, 1, [&](std::int64_t) {
-                         ModelCompilePipeline pipeline(o.device);
-                         pipeline.build_template(HirSource([&] { return decoder.build(); }), CompileOptions{});
-                       }) /
-                       1e3;
+  const Sampled built = sample_us(o.repetitions, 1, [&](std::int64_t) {
+    ModelCompilePipeline pipeline(o.device);
+    pipeline.build_template(HirSource([&] { return decoder.build(); }), CompileOptions{});
+  });
+  result.template_ms = built.wall / 1e3;
+  result.template_cpu_ms = built.cpu / 1e3;
   const BuiltModel model = decoder.build();
   const CompileResult compiled = compile(model.graph, CompileOptions{}, backend);
   result.nodes = static_cast<std::int64_t>(compiled.mir->nodes().size());
@@ -85,10 +105,12 @@ void bench_pipeline(const CompilerBenchOptions& o, CompilerBench& result) {
   ModelCompilePipeline pipeline(o.device);
   std::int64_t next = 1;
   const auto key_of = [](std::int64_t i) { return Digest{static_cast<std::uint64_t>(i), 1}; };
-  result.specialize_us = median_us(o.repetitions * 5, 1, [&](std::int64_t) {
+  const Sampled made = sample_us(o.repetitions * 5, 1, [&](std::int64_t) {
     const std::int64_t rows = next++;
     keep(pipeline.get_or_compile(key_of(rows), rows_binding(rows, 1), source, options));
   });
+  result.specialize_us = made.wall;
+  result.specialize_cpu_us = made.cpu;
   const DimBinding last = rows_binding(next - 1, 1);
   result.hit_us = median_us(o.repetitions * 5, 100, [&](std::int64_t) {
     keep(pipeline.get_or_compile(key_of(next - 1), last, source, options));

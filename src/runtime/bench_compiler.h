@@ -13,11 +13,13 @@ struct CompilerBenchOptions {
   Device device = Device::cpu();
 };
 
-/// Medians of one thread. Times of building, binding and finding executables are those of ModelCompilePipeline, so
+/// Medians over wall time, of one thread; `_cpu` is the processor's time in the same repetitions, which a busy machine
+/// does not lengthen. Times of building, binding and finding executables are those of ModelCompilePipeline, so
 /// they hold everything that a user of it waits for.
 struct CompilerBench {
   double hir_ms = 0;       ///< the flow alone
   double template_ms = 0;  ///< build_template on an empty pipeline: flow, keys, passes with verifier, lowering
+  double template_cpu_ms = 0, specialize_cpu_us = 0;
   double place_us = 0;     ///< the plan of a new size alone
   double specialize_us = 0;  ///< get_or_compile with a new size: plan, manifest, executable
   double hit_us = 0;         ///< get_or_compile with a size that is there

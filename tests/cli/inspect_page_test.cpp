@@ -43,7 +43,7 @@ const char* kSmall =
     "  %0 = input \"x\" : f32[rows, 4] @\"input\"\n"
     "  %1 = param \"w\" : f32[3, 4] @\"layers.0.mlp\"\n"
     "  %2 = linear(%0, %1) : f32[rows, 3] @\"layers.0.mlp\"\n"
-    "  %3 = silu(%2) : f32[rows, 3] @\"layers.0.mlp\"\n"
+    "  %3 = activation(%2) : f32[rows, 3] @\"layers.0.mlp\"\n"
     "return \"y\" %3\n";
 
 TEST(InspectPage, HoldsEveryNodeOfEveryStage) {
@@ -160,7 +160,7 @@ TEST(InspectPage, ThePictureShowsOneLayer) {
   EXPECT_TRUE(r.out.starts_with("<svg xmlns="));
   EXPECT_NE(r.out.find(">gated_linear<"), std::string::npos);
   EXPECT_NE(r.out.find(">= f32[7, 112]<"), std::string::npos);
-  EXPECT_NE(r.out.find(">model.layers.0.mlp.gate_proj.weight: f16[112, 64]"), std::string::npos);
+  EXPECT_NE(r.out.find(">model.layers.0.mlp.gate_proj.weight: f16[112, 64]@p16<"), std::string::npos);
   EXPECT_NE(r.out.find(">to layers.1<"), std::string::npos);
   EXPECT_EQ(r.out.find("layers.1.mlp"), std::string::npos);
   EXPECT_EQ(count(r.out, "<rect"), count(r.out, "</rect>") + count(r.out, "/>\n") - count(r.out, "<path"));

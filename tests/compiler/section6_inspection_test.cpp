@@ -23,9 +23,9 @@ const char* kText =
     "graph \"g\" stage=mir\n"
     "  %0 = input \"x\" : f32[rows, 8] @\"a\"\n"
     "  %1 = param \"w\" : f32[4, 8] @\"a\"\n"
-    "  %2 = silu(%0) : f32[rows, 8] @\"a\"\n"
+    "  %2 = activation(%0) : f32[rows, 8] @\"a\"\n"
     "  %3 = linear(%2, %1) : f32[rows, 4] @\"b\"\n"
-    "  %4 = silu(%3) : f32[rows, 4] @\"b\"\n"
+    "  %4 = activation(%3) : f32[rows, 4] @\"b\"\n"
     "  %5 = add(%4, %4) : f32[rows, 4] @\"b\"\n"
     "return \"y\" %5\n";
 

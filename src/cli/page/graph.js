@@ -84,7 +84,11 @@ function placeCells(cells) {
       drift += c.before.length ? c.x - c.wish : 0;
     });
     const move = r > 0 ? drift / row.length : 0;
-    row.forEach((c) => { c.x -= move; c.y = y + (height - c.h) / 2; if (!c.item) c.y = y + height / 2; });
+    row.forEach((c) => {
+      if (!c.item) c.h = height;  // a bend passes its whole row straight, beside the boxes
+      c.x -= move;
+      c.y = y + (height - c.h) / 2;
+    });
     y += height + kRank;
     width = Math.max(width, ...row.map((c) => Math.abs(c.x) + c.w / 2));
   });
@@ -144,7 +148,7 @@ function flatten(layout, graph) {
     if (d < a.chain.length && d < b.chain.length) {
       const { inner, index } = a.chain[d];
       const way = inner.level.ways.get(index * inner.level.count + b.chain[d].index) || [];
-      way.forEach((c) => points.push([inner.x + c.x, inner.y + c.y]));
+      way.forEach((c) => points.push([inner.x + c.x, inner.y + c.y], [inner.x + c.x, inner.y + c.y + c.h]));
     }
     points.push([b.box.x + b.box.w / 2, b.box.y]);
     lines.push({ from, to: id, points });

@@ -66,12 +66,12 @@ function label(v, item) {
   if (item.path !== undefined) {
     if (item.items) return [item.path];
     const c = sum(v, item.members);
-    return ['+ ' + item.path + ' (' + item.members.length + ')', bytes(c[0]) + '  ' + count(c[2])];
+    return ['+ ' + item.path + ' (' + item.members.length + ')', bytes(c[0]) + ', ' + count(c[2])];
   }
   const n = graphNow().nodes[item.id], lines = [n.name ? n.op + ' ' + n.name : n.op, shapesOf(v, item.id).join(', ')];
   if (n.kernel) lines.push(n.kernel);
   const c = costOf(v, item.id);
-  if (!n.source) lines.push(bytes(c[0]) + '  ' + count(c[2]));
+  if (!n.source) lines.push(bytes(c[0]) + ', ' + count(c[2]));
   return lines;
 }
 
@@ -187,13 +187,15 @@ function select(id) {
     ['kernel', n.kernel || ''], ['attributes', n.attrs],
     ['operands', n.in.map(name).join(', ')], ['results', n.out.join(', ')]];
   data.variants.forEach((v) => {
-    const c = costOf(v, id);
-    const cost = `${bytes(c[0])} (${bytes(c[1])} of weights), ${count(c[2])}`;
-    rows.push([sizesText(v), shapesOf(v, id).join(', ') + '; ' + cost]);
+    const c = costOf(v, id), cost = n.source ? '' : `; ${bytes(c[0])} (${bytes(c[1])} of weights), ${count(c[2])}`;
+    rows.push([sizesText(v), shapesOf(v, id).join(', ') + cost]);
   });
   table(box, ['', ''], rows.filter((r) => r[1] !== ''));
-  const shown = document.querySelector('.node.hit');
-  if (shown) shown.scrollIntoView({ block: 'center', inline: 'center' });
+  document.querySelectorAll('.node.hit').forEach((hit) => {
+    const pane = hit.closest('.pane'), at = hit.getBoundingClientRect(), frame = pane.getBoundingClientRect();
+    pane.scrollTop += at.top - frame.top - (frame.height - at.height) / 2;
+    pane.scrollLeft += at.left - frame.left - (frame.width - at.width) / 2;
+  });
 }
 
 function matches(text) {

@@ -1,5 +1,11 @@
 // The tables and the arena, and what starts the page.
 
+function showCall(node) {
+  setStage('lir');
+  select(node);
+  document.getElementById('graph').scrollIntoView();
+}
+
 function drawArena(pane, v) {
   const calls = data.calls.length, w = 760, h = 300, top = Math.max(v.arena, 1), left = 70;
   const x = (c) => left + c / (calls + 1) * (w - left), y = (b) => h - b / top * (h - 10), lir = data.graphs.at(-1);
@@ -9,7 +15,7 @@ function drawArena(pane, v) {
     const width = Math.max(x(last + 1) - x(first), 0.8), height = Math.max(y(offset) - y(offset + size), 0.5);
     const r = make(svg, 'rect', { class: 'buffer', x: x(first), y: y(offset + size), width, height,
       fill: `hsl(${(i * 47) % 360} 55% 68%)`, 'data-buffer': i,
-      click: () => { if (node >= 0) { setStage('lir'); select(node); } } });
+      click: () => { if (node >= 0) showCall(node); } });
     const what = n ? n.op + ' ' + n.origin : 'buffer';
     make(r, 'title', {}, `${what}: offset ${offset}, ${bytes(size)}, calls ${first} to ${last}`);
   });
