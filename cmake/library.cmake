@@ -86,6 +86,14 @@ if(RLX_CLI_SOURCES)
   add_executable(rlx_cli ${RLX_CLI_SOURCES})
   set_target_properties(rlx_cli PROPERTIES OUTPUT_NAME rlx RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   target_link_libraries(rlx_cli PRIVATE rlx rlx_flags)
+  # What the page of `rlx inspect --format html` draws itself with.
+  set(RLX_PAGE ${PROJECT_BINARY_DIR}/generated/cli/page/text.h)
+  file(GLOB RLX_PAGE_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/page/*.js ${PROJECT_SOURCE_DIR}/src/cli/page/*.css)
+  add_custom_command(OUTPUT ${RLX_PAGE} COMMAND ${CMAKE_COMMAND} -D OUT=${RLX_PAGE} -D "FILES=${RLX_PAGE_FILES}"
+                     -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+                     DEPENDS ${RLX_PAGE_FILES} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(rlx_cli PRIVATE ${RLX_PAGE})
+  target_include_directories(rlx_cli PRIVATE ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(rlx_cli PRIVATE RLX_VERSION="${PROJECT_VERSION}")
   target_precompile_headers(rlx_cli PRIVATE <functional> <map> <memory> <string> <vector> <fmt/format.h> <nlohmann/json.hpp>)
   # Flags and tables of text: compiled for the time that it takes, as tests are.

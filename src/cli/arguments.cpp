@@ -126,6 +126,17 @@ void Arguments::texts(const std::string& names, std::vector<std::string>& values
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void Arguments::repeated(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  impl_
+      ->option(names, help,
+               [&values](const CLI::results_t& r) {
+                 values = r;
+                 return true;
+               })
+      ->type_name("TEXT")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void Arguments::integer(const std::string& names, std::optional<std::int64_t>& value,
                         IntegerRange range, const std::string& help) {
   impl_

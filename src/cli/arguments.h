@@ -36,6 +36,8 @@ class Arguments {
   void text(const std::string& names, std::optional<std::string>& value, const std::string& help);
   /// Comma lists and repetition.
   void texts(const std::string& names, std::vector<std::string>& values, const std::string& help);
+  /// Each repetition is one text, commas included.
+  void repeated(const std::string& names, std::vector<std::string>& values, const std::string& help);
   void integer(const std::string& names, std::optional<std::int64_t>& value, IntegerRange range,
                const std::string& help);
   void number(const std::string& names, std::optional<double>& value, NumberRange range,

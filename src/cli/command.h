@@ -23,7 +23,7 @@ struct Command {
 };
 
 extern const Command kRun, kChat, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
-    kInspect, kOpt, kVerify, kEvalPpl, kEvalKld, kTune, kDoctor;
+    kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kDoctor;
 
 std::span<const Command* const> all_commands();
 

@@ -10,15 +10,16 @@
 namespace rlx::cli {
 namespace {
 
-constexpr const Command* kAll[] = {&kRun,    &kChat,    &kBench,      &kTokenize, &kDetokenize,
-                                   &kRender, &kTensors, &kDequantize, &kInspect,  &kOpt,
-                                   &kVerify, &kEvalPpl, &kEvalKld,    &kTune,     &kDoctor};
+// A group's members stand before a command that is the group's word alone.
+constexpr const Command* kAll[] = {&kRun,    &kChat,    &kBenchCompiler, &kBench,   &kTokenize, &kDetokenize,
+                                   &kRender, &kTensors, &kDequantize,    &kInspect, &kOpt,      &kTrace,
+                                   &kVerify, &kEvalPpl, &kEvalKld,       &kTune,    &kDoctor};
 
 std::string overview() {
   std::string text =
       "rlx: runs and compiles machine-learning models.\n\nUsage: rlx COMMAND "
       "[FLAGS]\n\nCommands:\n";
-  for (const Command* c : kAll) text += fmt::format("  {:<12} {}\n", c->name, c->summary);
+  for (const Command* c : kAll) text += fmt::format("  {:<14} {}\n", c->name, c->summary);
   text +=
       "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json.\n"
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"

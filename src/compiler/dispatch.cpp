@@ -47,7 +47,7 @@ std::string DispatchReport::json() const {
                     {"kind", name(r.kind)},
                     {"kernel", r.kernel},
                     {"reason", r.reason}});
-  return list.dump();
+  return list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace rlx

@@ -29,7 +29,7 @@ std::string FusionReport::json() const {
     misses.push_back({{"pass", m.pass}, {"origin", m.origin}, {"reason", m.reason}});
   const nlohmann::ordered_json all = {
       {"nodes_before", nodes_before}, {"nodes_after", nodes_after}, {"fused", counts()}, {"near_misses", misses}};
-  return all.dump();
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace rlx

@@ -59,6 +59,7 @@ struct Decoder::Impl {
   std::vector<float> gathered;  // logits of a step that took several chunks
   DecoderStats stats;
   bool profile = false;
+  Trace* trace = nullptr;
 
   Impl(LoadedModel m, const DecoderOptions& o)
       : model(checked_decoder(std::move(m))),
@@ -157,6 +158,7 @@ struct Decoder::Impl {
     made.graph = pipeline.get_or_compile_component(component(r, o), source, options.compile);
     made.executor = made.graph->make_executor(*cache);
     made.executor->set_profile(profile);
+    made.executor->set_trace(trace);
     memory.fit(made.executor->plan());
     return *executables.emplace(key, std::move(made)).first->second.executor;
   }
@@ -304,6 +306,11 @@ void Decoder::set_profile(bool on) {
     e.executor->set_profile(on);
     if (on) e.executor->clear_profile();
   }
+}
+
+void Decoder::set_trace(Trace* trace) {
+  impl_->trace = trace;
+  for (auto& [key, e] : impl_->executables) e.executor->set_trace(trace);
 }
 
 std::vector<Decoder::KernelTime> Decoder::profile() const {

@@ -39,6 +39,8 @@ struct DecoderStats {
 /// The threads of a session: `asked`, else RLX_THREADS, else the physical cores. Error(usage): outside 1 .. 1024.
 int resolve_threads(int asked);
 
+class Trace;
+
 class Decoder {
  public:
   /// Compiles and packs. Errors: as load_model; memory (the sum weights + arena + KV + scratch,
@@ -89,6 +91,8 @@ class Decoder {
   };
   void set_profile(bool on);
   std::vector<KernelTime> profile() const;
+  /// Records every step that follows; nullptr: none. The trace outlives its use.
+  void set_trace(Trace* trace);
 
  private:
   struct Impl;

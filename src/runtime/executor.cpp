@@ -6,11 +6,17 @@
 
 #include "base/error.h"
 #include "device/view.h"
+#include "runtime/trace.h"
 
 namespace rlx {
 namespace {
 
 constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
+
+void meet(Workers& workers, TraceLane* lane, std::size_t call) noexcept {
+  const TraceSpan span(lane, TraceKind::wait, call);
+  workers.barrier().wait();
+}
 
 }  // namespace
 
@@ -151,7 +157,9 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   failure_.clear();
   run_prologue_ = force_prologue_ || sized_prologue_ ||
                   (memory_.prologue_of != nullptr && *memory_.prologue_of != program_.get());
+  if (trace_ != nullptr) trace_->begin_step(program_, binding_, workers.threads());
   workers.run([&](int thread) noexcept { work(thread, workers); });
+  if (trace_ != nullptr) trace_->end_step();
   if (!failure_.empty()) {
     if (memory_.prologue_of != nullptr) *memory_.prologue_of = nullptr;
     fail(ErrorCode::invalid_argument, "{}", failure_);
@@ -165,17 +173,21 @@ void Executor::work(int thread, Workers& workers) noexcept {
   using Clock = std::chrono::steady_clock;
   const bool timed = profile_ && thread == 0;
   auto start = timed ? Clock::now() : Clock::time_point{};
+  TraceLane* const lane = trace_ != nullptr ? trace_->lane(thread) : nullptr;
   for (std::size_t c = 0; c < prepared_.size();) {
     const Plan::CallPlan& p = plan_.calls[c];
     if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
       std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
-    if (p.barrier_before) workers.barrier().wait();
+    if (p.barrier_before) meet(workers, lane, c);
     const bool left_out = prepared_[c].skip || (!run_prologue_ && program_->calls[c].phase == Phase::prologue);
     const bool flow = program_->calls[c].flow.kind != Flow::none;
     // Every worker reads the same condition: a barrier stands before a jump and after it.
     const std::size_t next = flow && !left_out ? next_call(c) : c + 1;
-    if (!left_out) flow ? run_flow(c, thread, workers.threads()) : run_call(c, thread, workers.threads());
-    if (p.barrier_after && next < prepared_.size()) workers.barrier().wait();
+    if (!left_out) {
+      const TraceSpan span(lane, TraceKind::call, c);
+      flow ? run_flow(c, thread, workers.threads()) : run_call(c, thread, workers.threads());
+    }
+    if (p.barrier_after && next < prepared_.size()) meet(workers, lane, c);
     if (timed) {
       const auto now = Clock::now();
       call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();

@@ -13,6 +13,8 @@
 
 namespace rlx {
 
+class Trace;
+
 /// Sizes of a step: symbols with their actual values, each at most the plan's.
 struct StepSizes {
   std::int64_t rows = 0, out_rows = 0, batch = 0;
@@ -64,6 +66,8 @@ class Executor {
   const std::vector<double>& call_us() const { return call_us_; }
   const std::vector<std::int64_t>& call_runs() const { return call_runs_; }
   void clear_profile();
+  /// Every call and wait of the steps that follow is recorded there; nullptr: nothing is. The trace outlives its use.
+  void set_trace(Trace* trace) { trace_ = trace; }
   /// Bytes of weights, states' new rows, and operands, and operations of call c at the sizes of the
   /// last step.
   std::pair<std::int64_t, std::int64_t> call_work(std::size_t c) const;
@@ -102,6 +106,7 @@ class Executor {
       input_views_;  // input number -> index in call_views_
   std::string failure_;
   bool profile_ = false;
+  Trace* trace_ = nullptr;
   std::vector<double> call_us_;
   std::vector<std::int64_t> call_runs_;
 };

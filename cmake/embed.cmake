@@ -1,0 +1,18 @@
+# Writes text files into a header as raw strings: cmake -D OUT=x.h -D "FILES=a.js;b.css" -P embed.cmake. Each file a.js
+# becomes `inline constexpr char kAJs[]`.
+set(text "// Made by cmake/embed.cmake.\n#pragma once\n\nnamespace rlx::cli {\n\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} content)
+  string(REGEX MATCHALL "[a-z0-9]+" words ${name})
+  set(constant k)
+  foreach(word ${words})
+    string(SUBSTRING ${word} 0 1 first)
+    string(SUBSTRING ${word} 1 -1 rest)
+    string(TOUPPER ${first} first)
+    string(APPEND constant ${first}${rest})
+  endforeach()
+  string(APPEND text "inline constexpr char ${constant}[] = R\"embedded(" "${content}" ")embedded\";\n\n")
+endforeach()
+string(APPEND text "}  // namespace rlx::cli\n")
+file(WRITE ${OUT} "${text}")
