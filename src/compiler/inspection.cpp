@@ -132,7 +132,7 @@ InspectedGraph inspected(const Graph& graph) {
   InspectedGraph out;
   out.stage = name(graph.stage);
   out.outputs.assign(graph.outputs().begin(), graph.outputs().end());
-  const std::vector<Phase> phases = derive_phases(graph);
+  const PhaseSchedule phases = derive_phases(graph);
   const std::vector<bool> made = made_at_load(graph);
   for (std::size_t i = 0; i < made.size(); ++i) {
     const Node& n = graph.nodes()[i];
@@ -143,7 +143,7 @@ InspectedGraph inspected(const Graph& graph) {
     node.origin = n.origin;
     node.inputs = n.inputs;
     node.results = n.results;
-    node.phase = phases[i];
+    node.phase = phases.get(static_cast<std::int32_t>(i));
     node.source = made[i] || n.def->has(Trait::source);
     out.nodes.push_back(std::move(node));
   }

@@ -125,7 +125,7 @@ Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
     case Fill::pages:
       return Tensor::from({slots_of(sample), n / slots_of(sample)}, o.ints);
     case Fill::recurrent:
-      return normal({recurrent_rows(o), Fill::normal, o.scale, {}}, random);
+      return normal_values({recurrent_rows(o), Fill::normal, o.scale, {}}, random);
     default:
       break;
   }

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "compiler/buckets.h"
+#include "ir/buckets.h"
 #include "runtime/threads.h"
 
 namespace rlx {
@@ -73,7 +73,7 @@ struct EncoderModel::Impl {
            "{}: {} is a decoder that continues a text; expected an encoder (rlx::Decoder runs it)",
            loaded.path.string(), info().architecture);
     options.threads = resolve_threads(o.threads);
-    pipeline->set_threads(options.threads);
+    pipeline->set_session({options.threads, 0});
     encoder_report = pipeline->build_template(encoder, options.compile).dispatch;
     if (info().kind == ModelKind::seq2seq) decoder_report = pipeline->build_template(decoder, options.compile).dispatch;
   }

@@ -91,7 +91,7 @@ class Tuning {
   Tuning(const LoadedModel& model, const LoraTuneOptions& options, std::int64_t tokens)
       : options_(options), targets_(lora_targets(model, options.products)), session_(options.device) {
     if (targets_.empty()) fail(ErrorCode::unsupported, "tune: {}: no product can be adapted", model.path.string());
-    session_.pipeline().set_threads(resolve_threads(options.threads));
+    session_.pipeline().set_session({resolve_threads(options.threads), 0});
     std::vector<NamedTensor> factors;
     std::uint64_t state = options.seed;
     for (const LoraTarget& t : targets_) {

@@ -51,7 +51,7 @@ TEST(InspectPage, HoldsEveryNodeOfEveryStage) {
   const json data = data_of(page({model}));
   for (const char* stage : {"hir", "mir"}) {
     const json nodes = json::parse(rlx({"inspect", model, "--stage", stage, "--json"}).out)["nodes"];
-    const json& drawn = graph_of(data, stage)["nodes"];
+    const json drawn = graph_of(data, stage)["nodes"];
     ASSERT_EQ(drawn.size(), nodes.size()) << stage;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       EXPECT_EQ(drawn[i]["op"], nodes[i]["op"]);
@@ -62,7 +62,7 @@ TEST(InspectPage, HoldsEveryNodeOfEveryStage) {
   const json program = json::parse(rlx({"inspect", model, "--stage", "lir", "--json"}).out);
   EXPECT_EQ(data["calls"].size(), program["calls"].size());
   std::size_t call = 0;
-  for (const json& n : graph_of(data, "lir")["nodes"]) {
+  for (const json& n : json(graph_of(data, "lir")["nodes"])) {
     if (!n.contains("call")) continue;
     EXPECT_EQ(n["call"], call);
     EXPECT_EQ(n["kernel"], program["calls"][call]["kernel"]);
@@ -142,7 +142,7 @@ TEST(InspectPage, ReadsIrTextAndItsReports) {
   EXPECT_EQ(json::parse(rlx({"inspect", file, "--json"}).out)["ops"]["linear"], 1);
   const json data = data_of(page({file, "--symbols", "rows=5"}));
   // 5 rows of a 3 x 4 product: 2 * 5 * 12 operations; 80 bytes in, 48 of weights, 60 out.
-  const json& mir = graph_of(data, "mir");
+  const json mir = graph_of(data, "mir");
   for (std::size_t i = 0; i < mir["nodes"].size(); ++i)
     if (mir["nodes"][i]["op"] == "linear") {
       EXPECT_EQ(data["variants"][0]["costs"][1][i].dump(), "[188,48,120]");
@@ -196,7 +196,7 @@ TEST(InspectPage, BrowserDrawsCollapsesAndFinds) {
   if (browser().empty()) GTEST_SKIP() << "no browser: install chromium, or name one in RLX_BROWSER";
   const std::string html = page({golden_model("llama"), "--symbols", "rows=16,out_rows=1", "--symbols", "rows=1"});
   const json data = data_of(html);
-  const json& mir = graph_of(data, "mir")["nodes"];
+  const json mir = graph_of(data, "mir")["nodes"];
   const auto drawn_nodes = static_cast<std::size_t>(
       std::count_if(mir.begin(), mir.end(), [](const json& n) { return !n.contains("source"); }));
 

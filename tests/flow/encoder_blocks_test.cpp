@@ -22,7 +22,7 @@
 namespace rlx {
 namespace {
 
-std::string message(const std::function<void()>& f) {
+std::string block_error(const std::function<void()>& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -125,7 +125,7 @@ TEST(section11_encoder_blocks, CrossAttentionReadsAStream) {
 TEST(section11_encoder_blocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
   const WeightMap w = weights();
   const auto built = [&](const std::function<void(ModelFlow&)>& stages) {
-    return message([&] { flow_of(stages).build(w); });
+    return block_error([&] { flow_of(stages).build(w); });
   };
   EncoderAttentionSpec cross = attention();
   cross.source = "memory";
@@ -149,7 +149,7 @@ TEST(section11_encoder_blocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
 
 TEST(section11_encoder_blocks, TensorsOfAnotherShapeAreReportedTogether) {
   const WeightMap w = weights();
-  const std::string text = message([&] {
+  const std::string text = block_error([&] {
     flow_of([](ModelFlow& f) {
       f.stage("bias", relative_bias({.weight = "buckets", .buckets = 8, .heads = 2, .max_distance = 16}))
           .stage("norm", layer_norm({.weight = "ones", .bias = "none", .size = 2}));
