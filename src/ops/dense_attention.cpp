@@ -345,11 +345,11 @@ std::vector<Sample> AttentionMask::samples() {
     std::int64_t rows = 0, keys = 0;
     for (const std::int32_t n : batch.queries) rows += n;
     for (const std::int32_t n : batch.keys) keys += n;
-    const std::vector<SampleOperand> operands = {normal({rows, 3}), normal({keys, 2}), starts_of(batch.queries),
+    const std::vector<SampleOperand> values = {normal({rows, 3}), normal({keys, 2}), starts_of(batch.queries),
                                                  starts_of(batch.keys)};
     using enum AttentionBias;
     const auto add = [&](const AttentionMask& op, std::string_view suffix) {
-      list.push_back(make_sample(fmt::format("{}{}", batch.name, suffix), op, operands));
+      list.push_back(make_sample(fmt::format("{}{}", batch.name, suffix), op, values));
     };
     add({}, "");
     add({.window = 5, .causal = true}, "_causal_window_5");
