@@ -45,7 +45,9 @@ void check_score_bias(InferContext& c, const DenseAttention& op) {
       return fmt::format("bias: expected an odd number of distances (2n + 1), found {}", checks::dims_text(c.in(5)));
     });
   for (int axis = 1; axis < c.in(5).rank(); ++axis)
-    if (c.in(5).dim(axis) == Dim(0)) c.fail("bias: expected at least one entry, found {}", checks::dims_text(c.in(5)));
+    checks::at_most(c, Dim(1), c.in(5).dim(axis), [&] {
+      return fmt::format("bias: expected at least one entry, found {}", checks::dims_text(c.in(5)));
+    });
 }
 
 // The rows of sequence b; starts of a run are data, so they are checked here.
@@ -139,6 +141,10 @@ void AttentionMask::infer(InferContext& c) const {
     return fmt::format("q_start {} and k_start {} must be of as many sequences", checks::dims_text(c.in(2)),
                        checks::dims_text(c.in(3)));
   });
+  for (const Dim entries : {first, second})
+    checks::at_most(c, Dim(1), entries, [&] {
+      return fmt::format("first and second: expected at least one entry, found {} and {}", first.text(), second.text());
+    });
   const Shape pairs({c.in(0).dim(0), c.in(1).dim(0)}, DType::f32);
   c.out(pairs);
   c.out(Shape({c.in(0).dim(0), Dim(1)}, DType::f32));
@@ -339,11 +345,11 @@ std::vector<Sample> AttentionMask::samples() {
     std::int64_t rows = 0, keys = 0;
     for (const std::int32_t n : batch.queries) rows += n;
     for (const std::int32_t n : batch.keys) keys += n;
-    const std::vector<SampleOperand> operands = {normal({rows, 3}), normal({keys, 2}), starts_of(batch.queries),
+    const std::vector<SampleOperand> values = {normal({rows, 3}), normal({keys, 2}), starts_of(batch.queries),
                                                  starts_of(batch.keys)};
     using enum AttentionBias;
     const auto add = [&](const AttentionMask& op, std::string_view suffix) {
-      list.push_back(make_sample(fmt::format("{}{}", batch.name, suffix), op, operands));
+      list.push_back(make_sample(fmt::format("{}{}", batch.name, suffix), op, values));
     };
     add({}, "");
     add({.window = 5, .causal = true}, "_causal_window_5");
