@@ -52,11 +52,9 @@ TEST(VerifyGolden, section12_ExpertsInEveryForm) {
     options.decoder.chunk = form.chunk;
     options.decoder.compile.dispatch.policy = form.policy;
     const GoldenResult r = verify_golden(models() / "qwen3_moe", options);
-    EXPECT_LE(r.diff, r.tolerance) << form.device << ": " << r.why;
+    EXPECT_TRUE(r.ok) << form.device << ": " << r.diff << " " << r.why;
     // The body of a router is made of ops that run as their reference.
-    if (form.policy == DispatchPolicy::force_common) continue;
-    EXPECT_TRUE(r.ok) << form.device << ": " << r.why;
-    if (form.device == "cpu") {
+    if (form.device == "cpu" && form.policy == DispatchPolicy::prefer_native) {
       EXPECT_EQ(r.reference, 0) << "every op has a kernel";
     }
   }
