@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <list>
 #include <random>
 
 #include "formats/safetensors_writer.h"
@@ -64,13 +65,15 @@ class MoeToy {
       }
       w.add_tensor(name, d, shape, data_.back());
     }
-    return load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(w.bytes(), "moe.gguf")), true);
+    files_.push_back(w.bytes());
+    return load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(files_.back(), "moe.gguf")), true);
   }
 
  private:
   DType type_;
   toy::Spec spec_;
   std::vector<std::vector<std::byte>> data_;
+  std::list<std::vector<std::byte>> files_;  // what the models made so far read from
 };
 
 std::vector<float> logits_of(LoadedModel model, const DecoderOptions& options) {
