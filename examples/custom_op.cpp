@@ -66,7 +66,8 @@ int main() {
   graph.set_outputs({{"y", b(Exponential{.base = 3.0f}, b(ScaledLinear{.factor = 0.5f}, x, w))}});
 
   const std::string text = rlx::print(graph);
-  std::printf("%sread back: %s\n", text.c_str(), rlx::print(rlx::parse_graph(text, "text")) == text ? "equal" : "different");
+  const bool equal = rlx::print(rlx::parse_graph(text, "text")) == text;
+  std::printf("%sread back: %s\n", text.c_str(), equal ? "equal" : "different");
 
   const float values[] = {2, 4, 6, 8};
   const auto compiled = rlx::Session(rlx::Device::cpu()).compile(graph, {}, {{rlx::sym::rows, 1}});

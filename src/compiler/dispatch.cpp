@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compiler/layer_bodies.h"
+
 namespace rlx {
 
 std::string_view name(DispatchKind kind) {
@@ -33,6 +35,7 @@ std::string DispatchReport::text() const {
                         kinds[DispatchKind::view]);
     for (const auto& [kernel, n] : kernels[op]) text += fmt::format("  {} x {}\n", kernel, n);
   }
+  text += layers_text(layer_bodies(*this));
   for (const DispatchRow& r : rows)
     if (r.kind == DispatchKind::common || r.kind == DispatchKind::reference)
       text += fmt::format("{}: {} is {}: {}\n", r.node, r.op, name(r.kind), r.reason);

@@ -25,7 +25,7 @@ struct DispatchRow {
 struct DispatchReport {
   std::vector<DispatchRow> rows;
   std::int64_t count(DispatchKind kind) const;
-  std::string text() const;  ///< a table: per op and per kind, then the rows that are not native
+  std::string text() const;  ///< a table: per op and per kind, the layers by body, then the rows that are not native
   std::string json() const;  ///< [{"node", "op", "kind", "kernel", "reason"}]
 };
 

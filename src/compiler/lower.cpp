@@ -189,14 +189,15 @@ class Lowering {
   // part reads.
   std::int32_t flow(std::int32_t i, FlowStep step, std::vector<std::int32_t> in, std::vector<std::int32_t> out) {
     const Node& n = graph_.node(i);
-    Call call{n.def, nullptr, n.attrs, std::move(in), std::move(out), phases_.get(i), n.origin, step};
-    target_.program.calls.push_back(std::move(call));
+    target_.program.calls.push_back(
+        {n.def, nullptr, n.attrs, std::move(in), std::move(out), phases_.get(i), n.origin, step});
     return target_.next_call() - 1;
   }
   void copy(std::int32_t i, std::int32_t to, std::int32_t from) {
     if (to != from) flow(i, {Flow::copy, -1, {}, false}, {from}, {to});
   }
-  std::vector<std::int32_t> nested(std::int32_t i, GraphRef ref, std::string_view what, std::vector<std::int32_t> inputs) {
+  std::vector<std::int32_t> nested(std::int32_t i, GraphRef ref, std::string_view what,
+                                   std::vector<std::int32_t> inputs) {
     return Lowering(graph_.subgraph(ref), target_, std::move(inputs), phases_.get(i),
                     fmt::format("{} {} ", label(i), what))
         .run();
@@ -293,7 +294,8 @@ class Lowering {
   // All carried values change at once: one that is read from the place of another is moved out of the way first.
   void assign(std::int32_t i, const std::vector<std::int32_t>& values, std::vector<std::int32_t> next) {
     for (std::size_t k = 0; k < values.size(); ++k) {
-      if (next[k] == values[k] || std::find(values.begin(), values.end(), target_.root(next[k])) == values.end()) continue;
+      const bool from_values = std::find(values.begin(), values.end(), target_.root(next[k])) != values.end();
+      if (next[k] == values[k] || !from_values) continue;
       const std::int32_t moved = target_.new_buffer(graph_.node(i).results[k]);
       copy(i, moved, next[k]);
       next[k] = moved;

@@ -8,8 +8,9 @@
 
 namespace rlx {
 
-/// Every length in it is bounded by the length of the text. Errors (format) as "origin:line: what was expected and found"; also when a written shape differs
-/// from the inferred one. Empty lines and lines that start with # are skipped.
+/// What is made of a text is bounded by its length. Errors (format) as "origin:line: what was expected
+/// and found"; also when a written shape differs from the inferred one, and when the whole breaks a rule
+/// of stage.h. Empty lines and lines that start with # are skipped.
 Graph parse_graph(std::string_view text, const std::string& origin);
 
 }  // namespace rlx

@@ -9,7 +9,8 @@ namespace {
 // Writes one graph; sub-graphs by printers of their own.
 class Printer {
  public:
-  Printer(const Graph& graph, bool with_data) : graph_(graph), with_data_(with_data), places_(graph.subgraph_count(), -1) {
+  Printer(const Graph& graph, bool with_data)
+      : graph_(graph), with_data_(with_data), places_(graph.subgraph_count(), -1) {
     std::int32_t next = 0;
     for (const Node& n : graph.nodes()) {
       first_.push_back(next);

@@ -147,7 +147,8 @@ void Scan::infer(InferContext& c) const {
 
 std::vector<Tensor> Scan::control(const ControlArgs& a) const {
   const std::int64_t n = length.evaluate({});
-  const auto first_scanned = static_cast<std::size_t>(carried), first_fixed = first_scanned + static_cast<std::size_t>(scanned);
+  const auto first_scanned = static_cast<std::size_t>(carried);
+  const std::size_t first_fixed = first_scanned + static_cast<std::size_t>(scanned);
   std::vector<Tensor> values(a.inputs.begin(), a.inputs.begin() + carried), stacks;
   for (std::int64_t step = 0; step < n; ++step) {
     const std::int64_t t = reverse ? n - 1 - step : step;

@@ -28,7 +28,8 @@ struct While {
   static constexpr std::string_view name = "while";
   static constexpr Trait traits = Trait::none;
   static constexpr auto fields() {
-    return std::tuple{field("condition", &While::condition), field("body", &While::body), field("limit", &While::limit)};
+    return std::tuple{field("condition", &While::condition), field("body", &While::body),
+                      field("limit", &While::limit)};
   }
   bool operator==(const While&) const = default;
   void infer(InferContext&) const;

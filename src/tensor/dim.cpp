@@ -1,14 +1,12 @@
 #include "tensor/dim.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
 
 #include "base/checked.h"
-#include "base/key_writer.h"
 
 namespace rlx {
 namespace {
@@ -244,141 +242,18 @@ Dim replace_atoms(Dim d, F&& value) {
   return sum;
 }
 
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) {}
-  Dim whole() {
-    const Dim d = sum(0);
-    skip();
-    if (at_ != text_.size()) error("expected the end");
-    return d;
-  }
-
- private:
-  [[noreturn]] void error(std::string_view what) const {
-    fail(ErrorCode::format, "size \"{}\": {} at position {}", text_, what, at_);
-  }
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  std::int64_t integer() {
-    skip();
-    std::int64_t v = 0;
-    const auto [end, ec] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
-    if (ec != std::errc{}) error("expected an integer");
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return v;
-  }
-  Dim sum(int depth) {
-    if (depth > 32) error("nested too deeply");
-    Dim d = product(depth);
-    for (;;) {
-      if (take('+'))
-        d = d + product(depth);
-      else if (take('-'))
-        d = d - product(depth);
-      else
-        return d;
-    }
-  }
-  Dim product(int depth) {
-    Dim d = factor(depth);
-    while (take('*')) d = d * factor(depth);
-    return d;
-  }
-  Dim factor(int depth) {
-    skip();
-    if (at_ >= text_.size()) error("expected a size");
-    if (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '-')
-      return Dim(integer());
-    std::size_t end = at_;
-    while (end < text_.size() &&
-           (std::islower(static_cast<unsigned char>(text_[end])) || text_[end] == '_' ||
-            std::isdigit(static_cast<unsigned char>(text_[end]))))
-      ++end;
-    const std::string_view word = text_.substr(at_, end - at_);
-    if (word.empty()) error("expected a size");
-    at_ = end;
-    Dim base;
-    if (word == "ceil_div" && take('(')) {
-      const Dim of = sum(depth + 1);
-      if (!take(',')) error("expected ','");
-      base = ceil_div(of, integer());
-      if (!take(')')) error("expected ')'");
-    } else {
-      base = Dim(Symbol::named(word));
-    }
-    if (!take('^')) return base;
-    const std::int64_t e = integer();
-    if (e < 1 || e > 64) error("expected an exponent of 1 to 64");
-    Dim d = base;
-    for (std::int64_t i = 1; i < e; ++i) d = d * base;
-    return d;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
-
 }  // namespace
 
 Symbol DimEnv::symbol(std::string_view name) {
   const Symbol s = Symbol::named(name);
   if (s.id() < std::size(kWellKnown))
-    fail(ErrorCode::invalid_argument, "the symbol \"{}\" is a well-known one (sym::{}): expected another name", name, name);
+    fail(ErrorCode::invalid_argument, "the symbol \"{}\" is a well-known one (sym::{}): expected another name",
+         name, name);
   return s;
 }
 
 Symbol Symbol::named(std::string_view name) { return DimTable::get().symbol(name); }
 std::string_view Symbol::name() const { return DimTable::get().symbol_name(id_); }
-
-DimBinding::DimBinding(std::initializer_list<std::pair<Symbol, std::int64_t>> sizes) {
-  for (auto [s, n] : sizes) set(s, n);
-}
-
-DimBinding DimBinding::batch_seq(std::int64_t b, std::int64_t s) {
-  DimBinding binding{{sym::batch, b}, {sym::seq, s}};
-  const auto rows = checked_mul(b, s);
-  if (!rows) fail(ErrorCode::shape, "batch {} times seq {} does not fit in 64 bits", b, s);
-  return binding.set(sym::rows, *rows);
-}
-
-DimBinding DimBinding::batch_past_seq(std::int64_t b, std::int64_t p) {
-  return {{sym::batch, b}, {sym::past_seq, p}};
-}
-
-DimBinding& DimBinding::set(Symbol s, std::int64_t size) {
-  if (size < 0)
-    fail(ErrorCode::shape, "symbol \"{}\": expected a size of at least 0, found {}", s.name(),
-         size);
-  sizes_.insert_or_assign(s, size);
-  return *this;
-}
-
-std::optional<std::int64_t> DimBinding::get(Symbol s) const {
-  const auto it = sizes_.find(s);
-  if (it == sizes_.end()) return std::nullopt;
-  return it->second;
-}
-
-std::string DimBinding::text() const {
-  std::string text;
-  for (auto [s, n] : sizes_) text += fmt::format("{}{}={}", text.empty() ? "" : ",", s.name(), n);
-  return text;
-}
-
-Digest DimBinding::digest() const {
-  KeyWriter key("binding");
-  key.list("sizes", sizes_.size());
-  for (auto [s, n] : sizes_) key.text("symbol", s.name()).integer("size", n);
-  return key.finish();
-}
 
 Dim::Dim(std::int64_t value) {
   if (value >= 0 && value < std::int64_t{kPolynomialBit})
@@ -538,7 +413,5 @@ std::string Dim::text() const {
   }
   return text;
 }
-
-Dim Dim::parse(std::string_view text) { return Parser(text).whole(); }
 
 }  // namespace rlx

@@ -145,9 +145,9 @@ TEST(section12_ControlFlow, ScanCarriesAndStacks) {
 
 TEST(section12_ControlFlow, ScanOfNoElements) {
   using Rows = std::vector<std::vector<float>>;
-  EXPECT_EQ(outputs(scan_text(""), {{"x", Tensor::zeros({0, 2})}, {"h", f32s({2}, {8, 1})}, {"decay", f32s({2}, {1, 1})}},
-                    {{sym::seq, 0}}),
-            (Rows{{8, 1}, {}, {}, {}}));
+  const std::vector<NamedTensor> none = {
+      {"x", Tensor::zeros({0, 2})}, {"h", f32s({2}, {8, 1})}, {"decay", f32s({2}, {1, 1})}};
+  EXPECT_EQ(outputs(scan_text(""), none, {{sym::seq, 0}}), (Rows{{8, 1}, {}, {}, {}}));
 }
 
 // A scan whose body has a while and an if: sums of powers, row by row.
@@ -232,7 +232,8 @@ const Bad kBad[] = {
     {"InputType", "%1 = input \"x\" : f32[rows, 2]", "%1 = input \"x\" : f32[rows, 3]",
      "if: input \"x\" of the sub-graph \"then\": expected f32[rows, 2], found f32[rows, 3]"},
     {"OutputCount", ", \"three\" %2", "", "if: the sub-graph \"else\" has 1 outputs: expected 2"},
-    {"Param", "%0 = input \"x\" : f32[rows, 2]\n    %1 = scale(%0) factor=2", "%0 = param \"x\" : f32[rows, 2]\n    %1 = scale(%0) factor=2",
+    {"Param", "%0 = input \"x\" : f32[rows, 2]\n    %1 = scale(%0) factor=2",
+     "%0 = param \"x\" : f32[rows, 2]\n    %1 = scale(%0) factor=2",
      "sub-graph \"double\": expected inputs and constants as its only sources, found param \"x\""},
     {"Number", "graph @1", "graph @2", "expected @1, found @2: sub-graphs are numbered in order"},
 };

@@ -24,8 +24,8 @@ bool is_plain(const Shape& s) {
 bool can_fold(const Rewriter::Site& s) {
   const OpDef& def = *s.node.def;
   // A loop may run for any time. Sampling reads counters that a step gives.
-  if (def.has(Trait::source) || def.has(Trait::state) || def.has(Trait::sampling) || def.control != nullptr) return false;
-  if (s.inputs.empty()) return false;
+  if (def.has(Trait::source) || def.has(Trait::state) || def.has(Trait::sampling)) return false;
+  if (def.control != nullptr || s.inputs.empty()) return false;
   std::int64_t bytes = 0;
   const auto add = [&](const Shape& shape) {
     if (!is_plain(shape)) return false;
@@ -88,7 +88,8 @@ Rewriter::Answer take_branch(const Rewriter::Site& s, const If& op) {
 
 bool fold_constants(Graph& graph, const PassContext&) {
   // Most graphs have none: nothing to build anew then.
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.is<Constant>(); })) return false;
+  const auto is_constant = [](const Node& n) { return n.is<Constant>(); };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_constant)) return false;
   bool changed = false;
   // A branch that was taken may hold the next node to fold.
   for (;;) {

@@ -73,8 +73,8 @@ class Wanted {
 }  // namespace
 
 bool select_rows_up(Graph& graph, const PassContext&) {
-  const bool selects = std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.is<SelectRows>(); });
-  if (!selects) return false;
+  const auto selects = [](const Node& n) { return n.is<SelectRows>(); };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), selects)) return false;
   const Wanted wanted(graph);
   Rewriter rewriter(graph);
   std::map<std::pair<std::int32_t, std::int32_t>, Value> selected;  // of a whole value (node, result): its rows
