@@ -9,8 +9,7 @@
 
 namespace rlx::cli {
 
-/// {"name", "stage", "threads", "context", "graphs", "paths", "variants", "calls", "dispatch", "fusion", "passes"};
-/// docs/inspect.md describes it. `stage`: which graph the page shows first.
+/// What the page holds as JSON, key by key in docs/inspect.md. `stage`: which graph the page shows first.
 nlohmann::ordered_json inspection_json(const Inspection& inspection, std::string_view stage);
 
 /// The whole page. Names are hostile: nothing of them is markup or script.

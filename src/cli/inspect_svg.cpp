@@ -54,7 +54,10 @@ class Picture {
     for (const SvgBox& b : boxes_) {
       std::size_t most = 0;
       for (const std::string& l : b.lines) most = std::max(most, l.size());
-      places_.push_back({static_cast<double>(most) * kChar + 16, static_cast<double>(b.lines.size()) * kLine + 8, 0, 0});
+      LayoutBox place;
+      place.width = static_cast<double>(most) * kChar + 16;
+      place.height = static_cast<double>(b.lines.size()) * kLine + 8;
+      places_.push_back(place);
     }
     const LayoutSize size = layered_layout(places_, edges_);
     return text(size);
@@ -140,8 +143,8 @@ class Picture {
     const double width = std::max(size.width, static_cast<double>(title.size()) * kChar) + 2 * kMargin,
                  height = size.height + kTitle + 2 * kMargin;
     std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-        "font-family=\"monospace\" font-size=\"12\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+        "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"12\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#ffffff\"/>\n<text x=\"{3}\" y=\"{4}\" font-weight=\"bold\">{2}</text>\n",
         width, height, markup_text(title), kMargin, kMargin + 12);
     svg += fmt::format("<g transform=\"translate({} {})\">\n", kMargin, kMargin + kTitle);
@@ -163,7 +166,8 @@ class Picture {
 
   static std::string box_text(const SvgBox& b, const LayoutBox& at) {
     std::string svg = fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" stroke=\"#5d6775\"{}/>\n",
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
+        "stroke=\"#5d6775\"{}/>\n",
         at.x, at.y, at.width, at.height, b.fill, b.port ? " stroke-dasharray=\"4 3\"" : "");
     for (std::size_t i = 0; i < b.lines.size(); ++i)
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", at.x + 8,

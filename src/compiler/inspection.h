@@ -70,8 +70,8 @@ InspectedGraph inspected(const Program& program);
 /// The binding with 1 for every symbol of the graph that it leaves out.
 DimBinding complete(const Graph& graph, DimBinding sizes);
 
-/// Path of a node's groups, outermost first: "layers.3.attention" is in "layers.3" and "layers.3.attention". A part that
-/// is a number belongs to the part before it.
+/// Path of a node's groups, outermost first: "layers.3.attention" is in "layers.3" and "layers.3.attention". A part
+/// that is a number belongs to the part before it.
 std::vector<std::string> group_path(std::string_view origin);
 
 }  // namespace rlx

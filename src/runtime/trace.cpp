@@ -48,14 +48,16 @@ class TraceWriter {
   }
   void track(std::size_t number, const std::string& name) {
     meta("thread_name", number, name);
-    line(fmt::format(R"({{"name": "thread_sort_index", "ph": "M", "pid": 1, "tid": {0}, "args": {{"sort_index": {0}}}}})",
-                     number));
+    constexpr std::string_view order =
+        R"({{"name": "thread_sort_index", "ph": "M", "pid": 1, "tid": {0}, "args": {{"sort_index": {0}}}}})";
+    line(fmt::format(order, number));
   }
 
   struct Span {
     std::int64_t begin, end;
   };
-  void event(const std::string& name, std::string_view category, std::size_t track, Span at, const std::string& arguments) {
+  void event(const std::string& name, std::string_view category, std::size_t track, Span at,
+             const std::string& arguments) {
     line(fmt::format(
         R"({{"name": {}, "cat": "{}", "ph": "X", "pid": 1, "tid": {}, "ts": {:.3f}, "dur": {:.3f}, "args": {{{}}}}})",
         name, category, track, static_cast<double>(at.begin - origin_) / 1e3,

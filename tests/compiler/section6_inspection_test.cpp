@@ -41,7 +41,7 @@ TEST(section6_inspection, AProgramIsDrawnByWhoWroteWhat) {
   std::int32_t calls = 0;
   for (std::size_t i = 0; i < lir.nodes.size(); ++i) {
     const InspectedNode& n = lir.nodes[i];
-    for (const Value v : n.inputs) EXPECT_LT(v.node, static_cast<std::int32_t>(i)) << "values come before their readers";
+    for (const Value v : n.inputs) EXPECT_LT(v.node, static_cast<std::int32_t>(i)) << "values precede readers";
     EXPECT_EQ(n.source, n.call < 0);
     if (n.call >= 0) {
       EXPECT_EQ(n.call, calls++);

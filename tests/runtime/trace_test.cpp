@@ -89,11 +89,13 @@ TEST(Trace, SaysWhatACallMovesAndComputes) {
   const ToyShape shape;
   int heads = 0;
   for (const json& e : run.events) {
-    if (e["ph"] != "X" || e["cat"] != "call" || e["args"]["origin"] != "lm_head" || e["args"]["op"] != "linear") continue;
+    if (e["ph"] != "X" || e["cat"] != "call") continue;
+    if (e["args"]["origin"] != "lm_head" || e["args"]["op"] != "linear") continue;
     ++heads;
     EXPECT_EQ(e["args"]["phase"], "epilogue");
-    EXPECT_EQ(e["args"]["ops"].get<double>(), 2.0 * static_cast<double>(shape.vocab * shape.hidden)) << "one wanted row";
-    EXPECT_GE(e["args"]["bytes"].get<double>(), static_cast<double>(shape.vocab * shape.hidden) * 34 / 32);
+    const auto weights = static_cast<double>(shape.vocab * shape.hidden);
+    EXPECT_EQ(e["args"]["ops"].get<double>(), 2 * weights) << "one wanted row";
+    EXPECT_GE(e["args"]["bytes"].get<double>(), weights * 34 / 32);
   }
   EXPECT_EQ(heads, 2);
   std::vector<std::string> phases;

@@ -18,7 +18,8 @@ struct CompilerBenchFlags {
   bool json = false;
 };
 
-std::string target_row(std::string_view what, std::string measured, double value, double most, std::string_view target) {
+std::string target_row(std::string_view what, std::string_view measured, double value, double most,
+                       std::string_view target) {
   return fmt::format("{:<52} {:>12}   {:<32} {}\n", what, measured, target, value <= most ? "ok" : "above");
 }
 
@@ -84,7 +85,8 @@ int run_bench_compiler(const CompilerBenchFlags& f) {
 Job declare_bench_compiler(Arguments& a) {
   const auto f = std::make_shared<CompilerBenchFlags>();
   a.integer("--layers", f->layers, {1, 1024}, "Layers of the decoder, which has shapes and no weights [32]");
-  a.integer("-r,--repetitions", f->repetitions, {1, 10000}, "Repetitions of a template build; more of what is short [20]");
+  a.integer("-r,--repetitions", f->repetitions, {1, 10000},
+            "Repetitions of a template build; more of what is short [20]");
   a.text("--device", f->device, "cpu or reference [cpu]");
   a.flag("--json", f->json, "One JSON object");
   return [f] { return run_bench_compiler(*f); };

@@ -150,6 +150,11 @@ function flatten(layout, graph) {
       const way = inner.level.ways.get(index * inner.level.count + b.chain[d].index) || [];
       way.forEach((c) => points.push([inner.x + c.x, inner.y + c.y], [inner.x + c.x, inner.y + c.y + c.h]));
     }
+    // Inside the reader's groups the line goes down the right border, not behind the boxes above the reader.
+    for (let k = d + 1; k < b.chain.length; ++k) {
+      const { inner, index } = b.chain[k], cell = inner.items[index].cell, side = inner.x + inner.w + 3;
+      if (cell.rank > 1) points.push([side, inner.y], [side, inner.y + cell.y - kRank]);
+    }
     points.push([b.box.x + b.box.w / 2, b.box.y]);
     lines.push({ from, to: id, points });
   }));
