@@ -23,8 +23,8 @@ int main() {
                 static_cast<long long>(plan.arena_bytes));
   }
 
-  // No weight was needed so far. A handle takes them in the form that the graph names: here blocks of q4_0, all zeros, so
-  // that y = x.
+  // No weight was needed so far. A handle takes them in the form that the graph names: here blocks of
+  // q4_0, all zeros, so that y = x.
   rlx::Session session(rlx::Device::cpu());
   const auto handle = session.compile(graph, {}, {{rlx::sym::rows, 512}});
   rlx::Tensor ones = rlx::Tensor::zeros({64});

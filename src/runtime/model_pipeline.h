@@ -107,8 +107,8 @@ class ModelCompilePipeline {
   /// comes with its first use.
   void prepare(const ModelComponent& component, const HirSource& source, const CompileOptions& options);
 
-  /// A pinned executable is not evicted, whatever the capacity; as many unpins as pins free it. Error(invalid_argument):
-  /// no executable has this key, or it is not pinned.
+  /// A pinned executable is not evicted, whatever the capacity; as many unpins as pins free it.
+  /// Error(invalid_argument): no executable has this key, or it is not pinned.
   void pin(const Digest& key);
   void unpin(const Digest& key);
 

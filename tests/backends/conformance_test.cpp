@@ -145,9 +145,8 @@ class RowRun {
     for (int a = 0; a + 1 < v.rank; ++a) n *= v.dims[a];
     return n;
   }
-  static std::int64_t row_size(const TensorView& v) {
-    return row_bytes(v.dtype, v.rank == 0 ? 1 : v.dims[v.rank - 1]);
-  }
+  static std::int64_t columns(const TensorView& v) { return v.rank == 0 ? 1 : v.dims[v.rank - 1]; }
+  static std::int64_t row_size(const TensorView& v) { return row_bytes(v.dtype, columns(v)); }
   static std::byte* row_at(const TensorView& v, std::int64_t r) {
     return static_cast<std::byte*>(v.data) + r * (v.rank > 1 ? v.strides[v.rank - 2] : 0);
   }
@@ -169,9 +168,8 @@ class RowRun {
   }
 
   std::vector<float> decode(const TensorView& v) const {
-    std::vector<float> out(static_cast<std::size_t>(rows(v) * v.dims[v.rank - 1]));
-    for (std::int64_t r = 0; r < rows(v); ++r)
-      decoder(v.dtype)(row_at(v, r), out.data() + r * v.dims[v.rank - 1], v.dims[v.rank - 1]);
+    std::vector<float> out(static_cast<std::size_t>(rows(v) * columns(v)));
+    for (std::int64_t r = 0; r < rows(v); ++r) decoder(v.dtype)(row_at(v, r), out.data() + r * columns(v), columns(v));
     return out;
   }
 

@@ -126,7 +126,7 @@ TEST(Faults, Usage) {
       {"tensors", 2, "FILE is missing"},
       {"tensors $M weight", 2, "--dump"},
       {"inspect $M --stage xir", 2, "hir, mir or lir"},
-      {"inspect $M --stage hir --format svg", 2, "not available"},
+      {"inspect $M --stage hir --format pdf", 2, "--format"},
       {"inspect $M --stage hir --symbols rows", 2, "NAME=SIZE"},
       {"opt", 2, "FILE is missing"},
       {"verify", 2, "PATH"},

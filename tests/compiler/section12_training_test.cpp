@@ -92,8 +92,8 @@ TEST(Grad, section12_ZerosWhereNothingDepends) {
 TEST(Grad, section12_QuantisedWeightsAreReadFromTheirOtherSide) {
   Graph graph;
   Builder b(graph);
-  const Value x = b.input("x", Shape({5, 64}, DType::f32)), w = b.param("w", Shape({8, 64}, DType::q4_K));
-  const Value packed = b(Pack{.dtype = DType::q4_K}, w);
+  const Value x = b.input("x", Shape({5, 64}, DType::f32)), w = b.param("w", Shape({8, 64}, DType::q4_0));
+  const Value packed = b(Pack{.dtype = DType::q4_0}, w);
   graph.set_outputs({{"y", b(Linear{}, x, packed)}});
   const Graph both = grad_of(graph, {"y"}, {"x"});
   bool found = false;

@@ -211,8 +211,8 @@ TEST(section3_component, KeysAreTheSameInEveryProcess) {
                                   .with_layers(LayerComposition::homogeneous("layers", 32));
   EXPECT_EQ(one().cache_key().hex(), "1d9f49d0f70c3efbc561e4fdb7bed021");
   EXPECT_EQ(full.cache_key().hex(), "6e8b1c3990834299dbddf00a50651a17");
-  EXPECT_EQ(full.executable_key(state_form()).hex(), "2ee332c6e73239e823a6a8867f231231");
-  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-5641ff32d79d0bd2f9b443ad329d1f0f");
+  EXPECT_EQ(full.executable_key(state_form()).hex(), "8d1f9b7a916ddb6a098996c0a7b08844");
+  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-b038fff958379160d0e92bdd68b525b9");
 }
 
 TEST(section3_component, ANewSchemaChangesEveryKey) {

@@ -205,7 +205,8 @@ TEST(section1_Polynomials, WhatWouldGrowWithoutEndIsRefused) {
             "size rows: the symbol \"rows\" is not bound");
   EXPECT_EQ(polynomial_error([] { (Dim(sym::rows) - Dim(9)).evaluate({{sym::rows, 2}}); }),
             "size rows - 9 is negative (-7) under rows=2");
-  EXPECT_EQ(polynomial_error([] { ceil_div(Dim(sym::rows), 0); }), "ceil_div: expected a divisor of at least 1, found 0");
+  EXPECT_EQ(polynomial_error([] { ceil_div(Dim(sym::rows), 0); }),
+            "ceil_div: expected a divisor of at least 1, found 0");
 }
 
 TEST(section1_Symbols, CustomNamesNeverMeetWellKnownOnes) {
@@ -219,7 +220,8 @@ TEST(section1_Symbols, CustomNamesNeverMeetWellKnownOnes) {
     EXPECT_EQ(polynomial_error([&] { DimEnv::symbol(s.name()); }),
               fmt::format("the symbol \"{0}\" is a well-known one (sym::{0}): expected another name", s.name()));
   }
-  EXPECT_EQ(polynomial_error([] { DimEnv::symbol("Rows"); }), "\"Rows\" is no name of a symbol: expected [a-z_][a-z0-9_]*");
+  EXPECT_EQ(polynomial_error([] { DimEnv::symbol("Rows"); }),
+            "\"Rows\" is no name of a symbol: expected [a-z_][a-z0-9_]*");
 }
 
 TEST(section1_DimBinding, OrderOfInsertionMeansNothing) {
@@ -230,7 +232,8 @@ TEST(section1_DimBinding, OrderOfInsertionMeansNothing) {
   EXPECT_EQ(one.text(), "alpha=1,beta=2,rows=5");
   EXPECT_NE(one.digest(), DimBinding(one).set(b, 3).digest());
   EXPECT_NE(DimBinding{}.digest(), (DimBinding{{a, 0}}).digest());
-  EXPECT_EQ(polynomial_error([&] { DimBinding{{a, -1}}; }), "symbol \"alpha\": expected a size of at least 0, found -1");
+  EXPECT_EQ(polynomial_error([&] { DimBinding{{a, -1}}; }),
+            "symbol \"alpha\": expected a size of at least 0, found -1");
 }
 
 TEST(section1_DimBinding, BatchAndSequenceBindTheRows) {

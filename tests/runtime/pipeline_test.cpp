@@ -228,7 +228,9 @@ TEST(section7_manifest, ParamsGroupByPrefixAtAnyDepth) {
 TEST(section8_pipeline, PinnedExecutablesStayWhateverTheCapacity) {
   const auto pipeline = ModelCompilePipeline::with_capacity(Device::cpu(), 2);
   const HirSource source([] { return rows_model(); });
-  const auto key = [](std::uint64_t n) { return KeyWriter("test").integer("n", static_cast<std::int64_t>(n)).finish(); };
+  const auto key = [](std::uint64_t n) {
+    return KeyWriter("test").integer("n", static_cast<std::int64_t>(n)).finish();
+  };
   const auto get = [&](std::uint64_t n) {
     return pipeline->get_or_compile(key(n), {{sym::rows, static_cast<std::int64_t>(n)}}, source, {});
   };

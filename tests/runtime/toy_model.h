@@ -48,9 +48,16 @@ class ToyModel {
     bytes_ = w.bytes();
   }
 
+  /// The model keeps the file's bytes alive.
   LoadedModel load() const {
-    return load_model(std::make_shared<const GgufFile>(GgufFile::from_bytes(bytes_, "toy.gguf")),
-                      true);
+    struct Held {
+      std::vector<std::byte> bytes;
+      GgufFile file;
+      explicit Held(std::vector<std::byte> b)
+          : bytes(std::move(b)), file(GgufFile::from_bytes(bytes, "toy.gguf")) {}
+    };
+    const auto held = std::make_shared<const Held>(bytes_);
+    return load_model(std::shared_ptr<const GgufFile>(held, &held->file), true);
   }
   const ToyShape& shape() const { return shape_; }
   const std::vector<std::byte>& bytes() const { return bytes_; }
