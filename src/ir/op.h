@@ -102,6 +102,8 @@ struct OpDef {
   std::string (*print)(const AttrBlob&);  ///< " eps=1e-06 groups=4"; default values are left out
   bool (*set)(AttrBlob&, std::string_view key,
               std::string_view value);  ///< false: unknown key or bad value
+  std::vector<std::string> (*attributes)();        ///< their names, in order
+  std::string (*expects)(std::string_view attribute);  ///< "an integer", "one of silu, gelu"; "" for an unknown one
   bool (*equal)(const AttrBlob&, const AttrBlob&);
   AttrBlob (*defaults)();
   void (*bind_dims)(AttrBlob&,

@@ -49,6 +49,43 @@ bool parse_value(std::string_view text, E& v) {
   return false;
 }
 
+/// What a value of the type looks like in text, for messages.
+template <typename T>
+std::string described() {
+  if constexpr (std::is_same_v<T, bool>) return "true or false";
+  else if constexpr (std::is_integral_v<T>) return "an integer";
+  else if constexpr (std::is_floating_point_v<T>) return "a number";
+  else if constexpr (std::is_same_v<T, DType>) return "a dtype";
+  else if constexpr (std::is_same_v<T, Dim>) return "a size";
+  else if constexpr (NamedEnum<T>) {
+    std::string list = "one of ";
+    for (const std::string_view n : enum_names(T{})) list += (list.size() > 7 ? ", " : "") + std::string(n);
+    return list;
+  } else {
+    return "a value of another form";
+  }
+}
+
+template <typename Op>
+std::vector<std::string> attribute_names() {
+  std::vector<std::string> names;
+  std::apply([&](const auto&... f) { (names.emplace_back(f.name), ...); }, Op::fields());
+  return names;
+}
+
+template <typename Op>
+std::string expected_value(std::string_view attribute) {
+  std::string text;
+  std::apply(
+      [&](const auto&... f) {
+        ((f.name == attribute ? void(text = described<std::remove_cvref_t<decltype(std::declval<Op>().*f.member)>>())
+                              : void()),
+         ...);
+      },
+      Op::fields());
+  return text;
+}
+
 template <typename Op>
 std::string print_attrs(const AttrBlob& blob) {
   const Op op = from_blob<Op>(blob), defaults{};
@@ -136,6 +173,8 @@ constexpr OpDef make_op_def() {
   if constexpr (requires { Op::in_place; }) d.in_place = Op::in_place;
   d.print = print_attrs<Op>;
   d.set = set_attr<Op>;
+  d.attributes = attribute_names<Op>;
+  d.expects = expected_value<Op>;
   d.equal = [](const AttrBlob& a, const AttrBlob& b) {
     return from_blob<Op>(a) == from_blob<Op>(b);
   };

@@ -2,12 +2,25 @@
 
 #include <charconv>
 
+#include "base/nearest.h"
 #include "ir/constant_text.h"
 #include "ir/source.h"
 #include "ir/stage.h"
 
 namespace rlx {
 namespace {
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const OpDef& def : all_ops()) names.emplace_back(def.name);
+  return names;
+}
+
+std::string bad_attribute(const OpDef& def, const std::string& key, std::string_view value) {
+  const std::string expected = def.expects(key);
+  if (!expected.empty()) return fmt::format("{}: {}: expected {}, found \"{}\"", def.name, key, expected, value);
+  return fmt::format("{}: no attribute \"{}\"{}", def.name, key, did_you_mean(key, def.attributes()));
+}
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool is_word(char c) {
@@ -240,7 +253,7 @@ class GraphParser {
     line.expect('=');
     const std::string_view op = line.word("the name of an op");
     const OpDef* def = find_op(op);
-    if (def == nullptr) line.error(fmt::format("unknown op \"{}\"", op));
+    if (def == nullptr) line.error(fmt::format("unknown op \"{}\"{}", op, did_you_mean(op, op_names())));
     std::string source_name;
     std::string_view constant;
     std::vector<Value> inputs;
@@ -262,7 +275,7 @@ class GraphParser {
       line.expect('=');
       const std::string text(line.value());
       if (!def->set(attrs, key, text))
-        line.error(fmt::format("{}: no attribute {}={}", def->name, key, text));
+        line.error(bad_attribute(*def, key, text));
     }
     line.expect(':');
     std::vector<Shape> shapes;

@@ -35,6 +35,7 @@ class DimParser {
     skip();
     std::int64_t v = 0;
     const auto [end, ec] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (ec == std::errc::result_out_of_range) error("expected an integer of 64 bits");
     if (ec != std::errc{}) error("expected an integer");
     at_ = static_cast<std::size_t>(end - text_.data());
     return v;

@@ -123,6 +123,8 @@ Shape Shape::parse(std::string_view text) {
       --depth;
     }
   }
+  for (const Dim d : dims)
+    if (d.constant().value_or(0) < 0) bad(fmt::format("expected sizes of at least 0, found {}", d.text()));
   const ShapeKind kind = s.kind;
   s = Shape(dims, *dtype);
   s.kind = kind;
