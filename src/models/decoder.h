@@ -27,8 +27,8 @@ FlowStage decoder_norm(const FlowInput& in, std::string_view role, std::int64_t 
 FlowStage decoder_attention(const FlowInput& in, std::int64_t layer,
                             std::string_view rope = "rope");
 /// The experts of a layer that has them (config.moe), else its MLP. The experts' tensors have the roles
-/// router, expert_gate, expert_up and expert_down, or expert_gate_up where a file joins the first two;
-/// shared experts have shared_gate, shared_up, shared_down and shared_router.
+/// router, expert_gate, expert_up and expert_down, or expert_gate_up where a file joins the first two.
+/// Shared experts have the roles shared_gate, shared_up, shared_down and shared_router.
 FlowStage decoder_mlp(const FlowInput& in, std::int64_t layer);
 FlowStage decoder_head(const FlowInput& in);
 

@@ -61,24 +61,24 @@ std::vector<Sample> LoraLinear::samples() {
         const std::int64_t rows = samples::deal(samples::kRows, turn),
                            n = samples::deal(samples::kWidths, turn);
         const DType w = turn % 2 == 0 ? DType::f32 : DType::q8_0;
-        std::vector<SampleOperand> operands = {normal({rows, kInner}), normal({n, kInner}, w, 0.2f)};
+        std::vector<SampleOperand> in = {normal({rows, kInner}), normal({n, kInner}, w, 0.2f)};
         if (per_row) {
-          operands.push_back(normal({3, kLow, kInner}, DType::f32, 0.2f));
-          operands.push_back(normal({3, n, kLow}, DType::f32, 0.5f));
+          in.push_back(normal({3, kLow, kInner}, DType::f32, 0.2f));
+          in.push_back(normal({3, n, kLow}, DType::f32, 0.5f));
         } else {
-          operands.push_back(normal({kLow, kInner}, DType::f32, 0.2f));
-          operands.push_back(normal({n, kLow}, DType::f32, 0.5f));
+          in.push_back(normal({kLow, kInner}, DType::f32, 0.2f));
+          in.push_back(normal({n, kLow}, DType::f32, 0.5f));
         }
-        if (bias) operands.push_back(normal({n}));
+        if (bias) in.push_back(normal({n}));
         if (per_row) {
           std::vector<std::int32_t> ids;
           for (std::int64_t r = 0; r < rows; ++r)
             ids.push_back(static_cast<std::int32_t>((r * 2 + 1) % 4) - 1);
-          operands.push_back(samples::given(std::move(ids)));
+          in.push_back(samples::given(std::move(ids)));
         }
         list.push_back(make_sample(fmt::format("{}{}_scale_by_{}_{}", per_row ? "per_row" : "one",
                                                bias ? "_bias" : "", scale, rlx::name(w)),
-                                   LoraLinear{scale, bias, per_row}, std::move(operands), kInner));
+                                   LoraLinear{scale, bias, per_row}, std::move(in), kInner));
       }
   return list;
 }

@@ -218,11 +218,11 @@ std::vector<Sample> ExpertLinear::samples() {
   std::vector<Sample> list;
   for (const ExpertCase& c : expert_cases()) {
     const bool bias = list.size() % 3 == 2;
-    std::vector<SampleOperand> operands = {c.rows_operand(),
+    std::vector<SampleOperand> in = {c.rows_operand(),
                                            expert_ids(c.rows, c.slots, c.experts), c.weights()};
-    if (bias) operands.push_back(normal({c.experts, c.n}));
+    if (bias) in.push_back(normal({c.experts, c.n}));
     list.push_back(make_sample(c.name() + (bias ? "_bias" : ""), ExpertLinear{.bias = bias},
-                               std::move(operands), c.k));
+                               std::move(in), c.k));
   }
   return list;
 }
@@ -261,13 +261,13 @@ std::vector<Sample> MoeMlp::samples() {
   std::vector<Sample> list;
   for (const MoeMlp& form : forms) {
     const std::int64_t rows = samples::kRows[list.size()];
-    std::vector<SampleOperand> operands = {
+    std::vector<SampleOperand> in = {
         normal({rows, kHidden}), normal({kCount, kHidden}, DType::f32, expert_scale(kHidden)),
         normal({kCount, kInner, kHidden}, DType::f32, expert_scale(kHidden)),
         normal({kCount, kInner, kHidden}, DType::f32, expert_scale(kHidden)),
         normal({kCount, kHidden, kInner}, DType::f32, expert_scale(kInner))};
-    if (form.bias) operands.push_back(normal({kCount}, DType::f32, 0.1f));
-    list.push_back(make_sample(fmt::format("form_{}", list.size()), form, std::move(operands), kHidden));
+    if (form.bias) in.push_back(normal({kCount}, DType::f32, 0.1f));
+    list.push_back(make_sample(fmt::format("form_{}", list.size()), form, std::move(in), kHidden));
   }
   return list;
 }

@@ -96,9 +96,9 @@ std::vector<Sample> MoeRoute::samples() {
   std::vector<Sample> list;
   for (const Form& form : forms) {
     const std::int64_t rows = samples::deal(samples::kRows, list.size());
-    std::vector<SampleOperand> operands = {samples::normal({rows, 16})};
-    if (form.op.bias) operands.push_back(samples::normal({16}, DType::f32, 0.3f));
-    list.push_back(make_sample(std::string(form.name), form.op, std::move(operands), 16));
+    std::vector<SampleOperand> in = {samples::normal({rows, 16})};
+    if (form.op.bias) in.push_back(samples::normal({16}, DType::f32, 0.3f));
+    list.push_back(make_sample(std::string(form.name), form.op, std::move(in), 16));
   }
   // Equal logits: the experts of the lowest numbers.
   list.push_back(make_sample("ties", MoeRoute{.k = 3, .normalize = true},

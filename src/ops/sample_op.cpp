@@ -164,7 +164,7 @@ std::vector<Sample> SampleToken::samples() {
   std::vector<Sample> list;
   for (const SampleToken& op : forms) {
     const std::int64_t rows = samples::deal(samples::kRows, list.size());
-    std::vector<SampleOperand> operands = {samples::normal({rows, 700}, DType::f32, 3.0f)};
+    std::vector<SampleOperand> in = {samples::normal({rows, 700}, DType::f32, 3.0f)};
     if (op.streams) {
       std::vector<std::int32_t> seeds, steps;
       for (std::int64_t r = 0; r < rows; ++r) {
@@ -172,10 +172,10 @@ std::vector<Sample> SampleToken::samples() {
         seeds.push_back(static_cast<std::int32_t>(-r));
         steps.push_back(static_cast<std::int32_t>(r * r));
       }
-      operands.push_back(samples::given({rows, 2}, std::move(seeds)));
-      operands.push_back(samples::given(std::move(steps)));
+      in.push_back(samples::given({rows, 2}, std::move(seeds)));
+      in.push_back(samples::given(std::move(steps)));
     }
-    list.push_back(make_sample(fmt::format("form_{}", list.size()), op, std::move(operands)));
+    list.push_back(make_sample(fmt::format("form_{}", list.size()), op, std::move(in)));
   }
   return list;
 }

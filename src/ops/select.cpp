@@ -297,8 +297,8 @@ std::vector<Sample> TakeAlongAxis::samples() {
 
 std::vector<Sample> OneHot::samples() {
   std::vector<Sample> list;
-  const auto add = [&](std::string_view name, Dim depth, SampleOperand index) {
-    list.push_back(make_sample(std::string(name), OneHot{depth}, {std::move(index)}));
+  const auto add = [&](std::string_view name, Dim n, SampleOperand index) {
+    list.push_back(make_sample(std::string(name), OneHot{n}, {std::move(index)}));
   };
   add("groups", 4, given({3, 2}, {0, 3, 1, 2, 2, 0}));
   add("vector", 17, given({16, 0, 5}));
