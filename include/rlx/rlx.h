@@ -5,6 +5,7 @@
 #include "compiler/buckets.h"            // IWYU pragma: export
 #include "compiler/component.h"          // IWYU pragma: export
 #include "compiler/fusion_report.h"      // IWYU pragma: export
+#include "compiler/layer_bodies.h"         // IWYU pragma: export
 #include "compiler/layer_composition.h"  // IWYU pragma: export
 #include "compiler/manifest.h"           // IWYU pragma: export
 #include "compiler/pipeline.h"           // IWYU pragma: export
