@@ -6,6 +6,7 @@
 #include "compiler/functional_form.h"         // IWYU pragma: export
 #include "compiler/fusion_report.h"           // IWYU pragma: export
 #include "compiler/grad.h"                    // IWYU pragma: export
+#include "compiler/layer_bodies.h"            // IWYU pragma: export
 #include "compiler/layer_composition.h"       // IWYU pragma: export
 #include "compiler/manifest.h"                // IWYU pragma: export
 #include "compiler/pass.h"                    // IWYU pragma: export

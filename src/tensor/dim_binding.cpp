@@ -29,9 +29,10 @@ DimBinding& DimBinding::set(Symbol s, std::int64_t size) {
 }
 
 std::optional<std::int64_t> DimBinding::get(Symbol s) const {
-  const auto it = sizes_.find(s);
-  if (it == sizes_.end()) return std::nullopt;
-  return it->second;
+  // The order of symbols is that of their names: a few compares of ids are less than one of those.
+  for (const auto& [symbol, size] : sizes_)
+    if (symbol == s) return size;
+  return std::nullopt;
 }
 
 std::string DimBinding::text() const {

@@ -97,27 +97,32 @@ class Random {
   std::mt19937 engine_;
 };
 
-std::int64_t bound_value(Dim d, const Values& at) {
+// Values of the symbols, and the same as a binding.
+struct Point {
+  explicit Point(Values v) : values(std::move(v)) {
+    for (std::size_t i = 0; i < 4; ++i) binding.set(kSymbols[i], values[i]);
+  }
+  Values values;
   DimBinding binding;
-  for (std::size_t i = 0; i < 4; ++i) binding.set(kSymbols[i], at[i]);
-  return d.bind(binding).constant().value();
-}
+};
+
+std::int64_t bound_value(Dim d, const Point& at) { return d.bind(at.binding).constant().value(); }
 
 constexpr int kPolynomials = 10000, kBindings = 20;
 
 TEST(section1_Polynomials, EqualHandlesIffEqualValues) {
   Random random(1);
   std::map<Values, Dim> seen;  // by the values at the same bindings
-  std::vector<Values> at;
-  for (int i = 0; i < kBindings; ++i) at.push_back(random.values(40));  // degree 8 at most: within 64 bits
+  std::vector<Point> at;
+  for (int i = 0; i < kBindings; ++i) at.emplace_back(random.values(40));  // degree 8 at most: within 64 bits
   int repeated = 0;
   for (int i = 0; i < kPolynomials; ++i) {
     const Pointer e = random.expression(3, false);
     const Dim d = e->dim();
     Values values;
-    for (const Values& v : at) {
-      values.push_back(e->value(v));
-      ASSERT_EQ(bound_value(d, v), values.back()) << d.text();
+    for (const Point& point : at) {
+      values.push_back(e->value(point.values));
+      ASSERT_EQ(bound_value(d, point), values.back()) << d.text();
     }
     // Two polynomials of this size that agree at twenty random points are the same one.
     const auto [place, fresh] = seen.try_emplace(values, d);
@@ -134,16 +139,16 @@ TEST(section1_Polynomials, EqualHandlesIffEqualValues) {
 TEST(section1_Polynomials, WithCeilDivEqualHandlesMeanEqualValues) {
   Random random(2);
   std::map<std::uint32_t, std::pair<Values, std::string>> seen;
-  std::vector<Values> at;
-  for (int i = 0; i < kBindings; ++i) at.push_back(random.values(i < 8 ? 7 : 40));
+  std::vector<Point> at;
+  for (int i = 0; i < kBindings; ++i) at.emplace_back(random.values(i < 8 ? 7 : 40));
   int with_ceil = 0;
   for (int i = 0; i < kPolynomials; ++i) {
     const Pointer e = random.expression(3, true);
     const Dim d = e->dim();
     Values values;
-    for (const Values& v : at) {
-      values.push_back(e->value(v));
-      ASSERT_EQ(bound_value(d, v), values.back()) << d.text();
+    for (const Point& point : at) {
+      values.push_back(e->value(point.values));
+      ASSERT_EQ(bound_value(d, point), values.back()) << d.text();
     }
     const auto [place, fresh] = seen.try_emplace(d.handle(), values, d.text());
     ASSERT_EQ(place->second.first, values) << d.text();
