@@ -1,7 +1,10 @@
 #include "flow/blocks/mamba2.h"
 
 #include <cmath>
+#include <limits>
 
+#include "base/checked.h"
+#include "base/error.h"
 #include "flow/blocks/short_conv.h"
 #include "ops/elementwise.h"
 #include "ops/norm.h"
@@ -63,8 +66,12 @@ Value load_flat(FlowCtx& ctx, const std::string& key, std::int64_t n) {
 FlowStage mamba2(Mamba2Spec spec) {
   return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
     const Value hidden = state.hidden.need(ctx);
-    const std::int64_t inner = s.heads * s.head_dim, shared = s.groups * s.states,
-                       channels = inner + 2 * shared;
+    const std::int64_t inner = s.heads * s.head_dim,
+                       shared = require(checked_mul(s.groups, s.states), "groups * states");
+    if (shared > std::numeric_limits<std::int32_t>::max())
+      fail(ErrorCode::limit, "{}: {} groups of {} states: expected at most 2^31 - 1 lanes", ctx.stage(),
+           s.groups, s.states);
+    const std::int64_t channels = inner + 2 * shared;
     const StoredLinear in{s.in_proj, s.in_bias, inner + channels + s.heads, s.hidden};
     // The projection's rows: z, x, b, c, dt; x, b and c go through the convolution.
     const Value gate = project_rows(ctx, hidden, in, {0, inner}, Act::silu);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path golden(const std::string& name) { return fs::path(RLX_TEST_DIR) / "goldens/models" / name; }
+fs::path checkpoint(const std::string& name) { return fs::path(RLX_TEST_DIR) / "goldens/models" / name; }
 
 std::vector<float> values_of(const WeightRef& w) {
   std::int64_t n = 1;
@@ -33,8 +33,8 @@ class Converter {
  public:
   Converter(const std::string& model, const Architecture& family)
       : family_(family),
-        config_(load_model(golden(model)).config),
-        weights_(safetensors_weights(open_safetensors_folder(golden(model)), model)),
+        config_(load_model(checkpoint(model)).config),
+        weights_(safetensors_weights(open_safetensors_folder(checkpoint(model)), model)),
         hub_(family.tensors, ConfigFormat::hub, "backbone."),
         gguf_(family.tensors, ConfigFormat::gguf, "") {}
 
@@ -110,7 +110,7 @@ Decoder hub_decoder(const std::string& model) {
   DecoderOptions o;
   o.threads = 1;
   o.context = 64;
-  return Decoder(load_model(golden(model)), o);
+  return Decoder(load_model(checkpoint(model)), o);
 }
 
 TEST(MambaGguf, GivesTheLogitsOfTheHubsLayout) {
