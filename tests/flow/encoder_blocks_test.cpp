@@ -19,7 +19,7 @@
 #include "ops/matmul.h"
 #include "ops/reduction.h"
 
-namespace rlx {
+namespace rlx::encoder_block_tests {
 namespace {
 
 std::string block_error(const std::function<void()>& f) {
@@ -185,4 +185,4 @@ TEST(section11_encoder_blocks, APatchIsFlattenedAsAConvolutionReadsIt) {
 }
 
 }  // namespace
-}  // namespace rlx
+}  // namespace rlx::encoder_block_tests

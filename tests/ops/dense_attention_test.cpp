@@ -3,7 +3,7 @@
 
 #include "ops/support.h"
 
-namespace rlx {
+namespace rlx::dense_attention_tests {
 namespace {
 
 // Keys and values of five rows in two sequences (3 and 2); scale 0 makes every weight that is seen equal.
@@ -153,4 +153,4 @@ TEST(section12_pool_sequences, StartsOutsideTheRowsAreAnError) {
 }
 
 }  // namespace
-}  // namespace rlx
+}  // namespace rlx::dense_attention_tests

@@ -17,7 +17,7 @@
 #include "runtime/text_model.h"
 #include "runtime/verify.h"
 
-namespace rlx {
+namespace rlx::runtime_encoder_tests {
 namespace {
 
 namespace fs = std::filesystem;
@@ -395,4 +395,4 @@ TEST_F(RenamedBert, AValueOfTheConfigOutsideItsBoundsIsNamed) {
 }
 
 }  // namespace
-}  // namespace rlx
+}  // namespace rlx::runtime_encoder_tests
