@@ -144,8 +144,9 @@ class Picture {
                  height = size.height + kTitle + 2 * kMargin;
     std::string svg = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"12\">\n<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" "
-        "fill=\"#ffffff\"/>\n<text x=\"{3}\" y=\"{4}\" font-weight=\"bold\">{2}</text>\n",
+        "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"12\">\n<title>{2}</title>\n"
+        "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+        "<text x=\"{3}\" y=\"{4}\" font-weight=\"bold\">{2}</text>\n",
         width, height, markup_text(title), kMargin, kMargin + 12);
     svg += fmt::format("<g transform=\"translate({} {})\">\n", kMargin, kMargin + kTitle);
     for (const LayoutEdge& e : edges_) svg += line(e);

@@ -23,7 +23,8 @@ struct TracedRun {
   explicit TracedRun(int threads) {
     DecoderOptions options;
     options.threads = threads;
-    Decoder decoder(ToyModel(DType::q8_0).load(), options);
+    const ToyModel model(DType::q8_0);  // holds the weights
+    Decoder decoder(model.load(), options);
     const std::int32_t prompt[] = {1, 2, 3, 4, 5}, next[] = {6};
     decoder.set_trace(&trace);
     decoder.step(prompt);
