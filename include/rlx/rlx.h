@@ -21,6 +21,7 @@
 #include "ops/elementwise.h"             // IWYU pragma: export
 #include "ops/matmul.h"                  // IWYU pragma: export
 #include "ops/norm.h"                    // IWYU pragma: export
+#include "runtime/aot_cache.h"           // IWYU pragma: export
 #include "runtime/backends.h"            // IWYU pragma: export
 #include "runtime/compiled_graph.h"      // IWYU pragma: export
 #include "runtime/decoder.h"             // IWYU pragma: export

@@ -164,6 +164,7 @@ std::unique_ptr<CompiledGraph::Context> CompiledGraph::take_context(KvCache* sta
       context != nullptr && context->generation == generation_ && states == nullptr && context->states == nullptr;
   if (!current) {
     bindings.weights = bound_;
+    if (weights_ != nullptr) bindings.gate = weights_->store->gate();
     if (states != nullptr) {
       for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i)
         bindings.states.push_back(states->state(i));

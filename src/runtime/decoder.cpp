@@ -14,6 +14,7 @@
 #include "runtime/executor.h"
 #include "runtime/kv_cache.h"
 #include "runtime/step_inputs.h"
+#include "runtime/source_identity.h"
 #include "runtime/weight_store.h"
 
 namespace rlx {
@@ -34,6 +35,13 @@ int resolve_threads(int asked) {
 
 std::string mib(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// Plans of a session are made in memory; the program is that of the single step, which every session has.
+CompileResult compile_decoder(const LoadedModel& model, const DecoderOptions& o, const Backend& backend) {
+  if (o.aot == nullptr) return compile(model.model.graph, o.compile, backend);
+  const AotName name = decoder_aot_name(model.model, o.compile, backend);
+  return compile_cached(*o.aot, name, model.model.graph, o.compile, backend, {1, 0});
 }
 
 }  // namespace
@@ -63,12 +71,12 @@ struct Decoder::Impl {
       : model(std::move(m)),
         options(o),
         backend(find_backend(o.device)),
-        compiled(compile(model.model.graph, o.compile, backend)),
+        compiled(compile_decoder(model, o, backend)),
         workers(resolve_threads(o.threads)),
         store(model.model.weights, model.model.params) {
     const auto start = std::chrono::steady_clock::now();
     options.threads = workers.threads();
-    stats.compiles = 1;
+    stats.compiles = compiled.passes.empty() ? 0 : 1;
     stats.passes = static_cast<std::int64_t>(compiled.passes.size());
     check_inputs();
     if (options.chunk < 1 || options.sequences < 1)
@@ -79,6 +87,8 @@ struct Decoder::Impl {
     check_memory();
     cache =
         std::make_unique<KvCache>(*compiled.lir.program, backend, options.sequences, options.context);
+    if (options.aot != nullptr) options.aot->attach(store, weights_identity(model.model), backend);
+    bindings.gate = store.gate();
     bindings.weights = store.bind(*compiled.lir.program, backend, workers);
     for (std::size_t i = 0; i < compiled.lir.program->states.size(); ++i)
       bindings.states.push_back(cache->state(i));
@@ -248,7 +258,12 @@ const DecoderOptions& Decoder::options() const { return impl_->options; }
 std::int64_t Decoder::context() const { return impl_->options.context; }
 int Decoder::threads() const { return impl_->workers.threads(); }
 const DispatchReport& Decoder::dispatch() const { return impl_->compiled.dispatch; }
-DecoderStats Decoder::stats() const { return impl_->stats; }
+DecoderStats Decoder::stats() const {
+  DecoderStats s = impl_->stats;
+  s.packed_tensors = impl_->store.packed_tensors();
+  if (impl_->options.aot != nullptr) s.cache = impl_->options.aot->statistics();
+  return s;
+}
 
 std::span<const float> Decoder::step(std::span<const Part> parts) { return impl_->step(parts); }
 

@@ -129,6 +129,7 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   run_prologue_ = run_prologue_ || memory_.owner == nullptr || *memory_.owner != this;
   workers.run([&](int thread) noexcept { work(thread, workers); });
   if (memory_.owner != nullptr) *memory_.owner = this;
+  finish_gate();
   if (!failure_.empty()) fail(ErrorCode::invalid_argument, "{}", failure_);
   prologue_runs_ += run_prologue_ ? 1 : 0;
   run_prologue_ = false;
@@ -157,6 +158,7 @@ void Executor::work(int thread, Workers& workers) noexcept {
 
 void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
   const Call& call = program_->calls[c];
+  if (bindings_.gate != nullptr && !weights_arrived(call)) return;
   KernelArgs args;
   args.in = call_views_.data() + prepared_[c].in;
   args.out = call_views_.data() + prepared_[c].out;
@@ -170,6 +172,29 @@ void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
     call.kernel->run(attrs_[c].data(), args);
   else if (thread == 0)
     run_reference(c, args);
+}
+
+bool Executor::weights_arrived(const Call& call) const {
+  bool all = true;
+  for (const std::int32_t o : call.in) {
+    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
+    if (operand.place == Place::weight)
+      all = bindings_.gate->wait(bindings_.weights[static_cast<std::size_t>(operand.index)]) && all;
+  }
+  return all;
+}
+
+// Results are handed out only when everything that they were made from is there.
+void Executor::finish_gate() {
+  WeightGate* gate = bindings_.gate;
+  if (gate == nullptr) return;
+  for (const BoundaryEntry& e : program_->outputs) {
+    const Operand& o = program_->operands[static_cast<std::size_t>(e.operand)];
+    if (o.place == Place::weight) gate->wait(bindings_.weights[static_cast<std::size_t>(o.index)]);
+  }
+  if (const std::string why = gate->failure(); !why.empty())
+    fail(ErrorCode::io, "{}: a weight cannot be read: {}", program_->name, why);
+  if (!gate->pending()) bindings_.gate = nullptr;
 }
 
 // The interpreter's kernel runs on one thread; it may throw, and the workers must still meet.

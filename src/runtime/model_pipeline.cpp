@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/build_id.h"
 #include "base/error.h"
 #include "ir/print.h"
 #include "runtime/backends.h"
+#include "runtime/source_identity.h"
 
 namespace rlx {
 namespace {
@@ -19,19 +21,11 @@ double milliseconds_since(PipelineClock::time_point start) {
 // Everything that tells two symbolic HIRs apart; the text is canonical (ir/print.h).
 Digest graph_digest(const Graph& graph) { return digest(print(graph)); }
 
-Digest weights_digest(const BuiltModel& model) {
-  KeyWriter key("weights");
-  if (model.weights != nullptr) key.text("origin", model.weights->origin());
-  for (const ModelParam& p : model.params)
-    key.text("param", p.name).integer("bytes", static_cast<std::int64_t>(p.weight.data.size()));
-  return key.finish();
-}
-
 }  // namespace
 
 HirSource::Made HirSource::from(BuiltModel model) {
   auto weights = std::make_shared<SharedWeights>();
-  weights->identity = weights_digest(model);
+  weights->identity = weights_identity(model);
   weights->store = std::make_shared<WeightStore>(model.weights, model.params);
   return {std::move(model.graph), std::move(weights)};
 }
@@ -71,7 +65,8 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_by_id(const HirSour
 
 ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource::Made made, const Digest& graph,
                                                                       const Digest& options_digest,
-                                                                      const CompileOptions& options) const {
+                                                                      const CompileOptions& options,
+                                                                      const AotWish* aot) const {
   auto t = std::make_shared<Template>();
   t->graph = graph;
   t->options = options_digest;
@@ -82,13 +77,14 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource:
   t->identity.device = backend_.device().text();
   t->identity.features = backend_.features();
   t->identity.options = options_digest;
-  t->identity.build = fmt::format("{} {}", RLX_VERSION, __VERSION__);
-  t->result = compile(std::move(made.graph), options, backend_);
+  t->identity.build = build_id();
+  t->result = make_result(std::move(made.graph), *t, options, aot);
   return t;
 }
 
 ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirSource& source,
-                                                                      const CompileOptions& options) {
+                                                                      const CompileOptions& options,
+                                                                      const AotWish* aot) {
   const Digest wanted = digest(options);
   if (TemplatePtr found = find_by_id(source, wanted)) return found;
   HirSource::Made made = source.make();
@@ -106,7 +102,7 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
     }
   }
   const auto start = PipelineClock::now();
-  const TemplatePtr built = make_template(std::move(made), graph, wanted, options);
+  const TemplatePtr built = make_template(std::move(made), graph, wanted, options, aot);
   const std::lock_guard lock(mutex_);
   statistics_.template_ms += milliseconds_since(start);
   ++statistics_.templates;
@@ -183,7 +179,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_lir(const CompileRe
 // ---- executables ----
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest& key, const TemplatePtr& from,
-                                                                   const DimBinding& binding) {
+                                                                   const DimBinding& binding, const AotWish* aot) {
   int threads = 1;
   {
     const std::lock_guard lock(mutex_);
@@ -193,7 +189,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest&
   std::exception_ptr failure;
   const auto start = PipelineClock::now();
   try {
-    graph = std::make_shared<CompiledGraph>(from->result.specialize(binding, {threads, 0}), backend_, from->weights);
+    graph = std::make_shared<CompiledGraph>(specialize_entry(*from, binding, threads, aot), backend_, from->weights);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -218,7 +214,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest&
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Digest& key, const TemplatePtr& from,
                                                                      const DimBinding& binding,
-                                                                     std::string description) {
+                                                                     std::string description, const AotWish* aot) {
   const Digest content = KeyWriter("executable")
                              .digest("graph", from->graph)
                              .digest("options", from->options)
@@ -244,7 +240,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Diges
     entry->used = ++clock_;
     entries_.emplace(key, std::move(entry));
   }
-  return compile_entry(key, from, binding);
+  return compile_entry(key, from, binding, aot);
 }
 
 // With the lock held. The newest stays, and so does what still compiles.
@@ -278,10 +274,17 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(co
                                                                               const CompileOptions& options) {
   CompileOptions with = options;
   with.dispatch = component.dispatch();
-  const TemplatePtr t = find_or_build(source, with);
+  std::shared_ptr<AotCache> cache;
+  {
+    const std::lock_guard lock(mutex_);
+    if (component.mode() == CompilationMode::Aot) cache = aot_;
+  }
+  std::optional<AotWish> aot;
+  if (cache != nullptr) aot.emplace(AotWish{*cache, [&](const TemplateIdentity& of) { return aot_name(component, of); }});
+  const TemplatePtr t = find_or_build(source, with, aot ? &*aot : nullptr);
   const DimBinding upper = component.executable_binding(t->identity);
   return find_or_compile(component.executable_key(t->identity), t, upper,
-                         fmt::format("graph \"{}\" with {{{}}}", t->result.mir->name, upper.text()));
+                         fmt::format("graph \"{}\" with {{{}}}", t->result.mir->name, upper.text()), aot ? &*aot : nullptr);
 }
 
 bool ModelCompilePipeline::contains(const Digest& key) const {

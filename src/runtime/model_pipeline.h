@@ -14,6 +14,7 @@
 #include "compiler/component.h"
 #include "compiler/manifest.h"
 #include "flow/hir_module.h"
+#include "runtime/aot_cache.h"
 #include "runtime/compiled_graph.h"
 
 namespace rlx {
@@ -94,6 +95,15 @@ class ModelCompilePipeline {
   std::shared_ptr<CompiledGraph> get_or_compile_component(const ModelComponent& component, const HirSource& source,
                                                           const CompileOptions& options);
 
+  /// The executable "<base>__<binding>" of a cache: an executable of this process under the key, else the file, else
+  /// compiled and kept. With a file no pass runs, and weights come from the cache. Errors as get_or_compile: a file that
+  /// is of no use is not an error.
+  std::shared_ptr<CompiledGraph> get_or_specialize_aot(AotCache& cache, const std::string& base, const Digest& key,
+                                                       const DimBinding& binding, const HirSource& source,
+                                                       const CompileOptions& options);
+  /// Where components of the mode Aot are read from and kept; nullptr: nowhere.
+  void set_aot_cache(std::shared_ptr<AotCache> cache);
+
   bool contains(const Digest& key) const;
   std::int64_t size() const;
   bool empty() const { return size() == 0; }
@@ -115,20 +125,31 @@ class ModelCompilePipeline {
     std::int64_t bytes = 0, used = 0;
   };
 
+  /// A look-up that may be answered from disk: the name follows from the template's identity.
+  struct AotWish {
+    AotCache& cache;
+    std::function<AotName(const TemplateIdentity&)> name;
+  };
+
   ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes);
-  TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options);
+  TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options, const AotWish* aot = nullptr);
   TemplatePtr find_by_id(const HirSource& source, const Digest& options) const;
   TemplatePtr make_template(HirSource::Made made, const Digest& graph, const Digest& options_digest,
-                            const CompileOptions& options) const;
+                            const CompileOptions& options, const AotWish* aot) const;
+  CompileResult make_result(Graph graph, const Template& of, const CompileOptions& options, const AotWish* aot) const;
+  CompileResult specialize_entry(const Template& from, const DimBinding& binding, int threads,
+                                 const AotWish* aot) const;
   TemplatePtr last_template(const CompileOptions& options) const;
   std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
-                                                 std::string description);
-  std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
+                                                 std::string description, const AotWish* aot = nullptr);
+  std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
+                                               const AotWish* aot);
   void evict();
 
   const Backend& backend_;
   const std::int64_t most_entries_, most_bytes_;
   int threads_ = 1;
+  std::shared_ptr<AotCache> aot_;
   std::mutex building_;  // taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable compiled_;

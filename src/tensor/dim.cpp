@@ -28,6 +28,7 @@ struct Term {
 using Polynomial = std::vector<Term>;  // sorted; the constant term last
 
 constexpr std::uint32_t kPolynomialBit = 0x80000000u;
+constexpr std::size_t kMostTerms = 4096;  // of a product, before equal terms are joined
 
 }  // namespace
 
@@ -349,8 +350,12 @@ Dim operator-(Dim a, Dim b) { return a + b * Dim(std::int64_t{-1}); }
 
 Dim operator*(Dim a, Dim b) {
   Polynomial p;
-  for (const Term& x : table().polynomial(a))
-    for (const Term& y : table().polynomial(b))
+  const Polynomial left = table().polynomial(a), right = table().polynomial(b);
+  // Texts come from files: (a + b + c + ...)^64 would take all memory.
+  if (left.size() * right.size() > kMostTerms)
+    fail(ErrorCode::limit, "a size expression of more than {} terms", kMostTerms);
+  for (const Term& x : left)
+    for (const Term& y : right)
       p.push_back({multiply(x.powers, y.powers), mul(x.coefficient, y.coefficient)});
   return normal(std::move(p));
 }
