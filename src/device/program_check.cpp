@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kAlign = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostCacheSize = 1 << 20;  // heads, and elements of one
 constexpr std::size_t kMostOperands = 24;  // of a call, as Graph::add has it
 
 template <typename... Args>
@@ -52,8 +53,14 @@ class ProgramChecker {
           o.shape.layout != Layout::plain || !names.insert(p_.inputs[i].name).second)
         bad("input \"{}\" is not the operand of its number", p_.inputs[i].name);
     }
-    for (const StateEntry& s : p_.states)
+    for (const StateEntry& s : p_.states) {
       if (!names.insert(s.name).second) bad("state \"{}\" occurs twice", s.name);
+      if (s.shape.kind != ShapeKind::kv) continue;
+      const std::int64_t heads = s.shape.dim(0).constant().value_or(0), width = s.shape.dim(1).constant().value_or(0);
+      if (heads < 1 || width < 1 || heads > kMostCacheSize || width > kMostCacheSize ||
+          !backend_.offers_kv(s.shape.dtype, width))
+        bad("state \"{}\": {} is no cache of {}", s.name, s.shape.text(), backend_.device().text());
+    }
     names.clear();
     for (const BoundaryEntry& o : p_.outputs)
       if (!names.insert(o.name).second) bad("output \"{}\" occurs twice", o.name);

@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "ir/print.h"
 #include "ir/source.h"
-#include "runtime/aot_weights.h"
-#include "runtime/source_identity.h"
 
 namespace rlx {
 namespace {
@@ -74,7 +72,7 @@ AotName aot_name(const ModelComponent& component, const TemplateIdentity& of) {
 }
 
 AotCache::AotCache(std::unique_ptr<AotPlace> place, AotOptions options)
-    : shared_(std::make_shared<AotShared>(std::move(place), warner(options))), verify_content_(options.verify_content) {}
+    : shared_(std::make_shared<AotShared>(std::move(place), warner(options))), weights_{options.read_at_once, options.verify_content} {}
 
 AotCache::AotCache(AotOptions options)
     : AotCache(open_aot_folder(options.folder, options.most_bytes), options) {}
@@ -154,14 +152,15 @@ void AotCache::save(const AotName& name, const CompileResult& result, const Back
 }
 
 void AotCache::attach(WeightStore& store, const Digest& source, const Backend& backend) {
-  store.set_packed(std::make_unique<CachedWeights>(shared_, store.shared_source(), source, backend, verify_content_));
+  store.set_packed(std::make_unique<CachedWeights>(shared_, store.shared_source(), source, backend, weights_));
 }
 
-AotName decoder_aot_name(const BuiltModel& model, const CompileOptions& options, const Backend& backend) {
+AotName decoder_aot_name(const BuiltModel& model, const Digest& weights, const CompileOptions& options,
+                         const Backend& backend) {
   TemplateIdentity of;
   of.graph = digest(print(model.graph));
   of.symbols = collect_symbols(model.graph);
-  of.weights = weights_identity(model);
+  of.weights = weights;
   of.device = backend.device().text();
   of.features = backend.features();
   of.options = digest(options);

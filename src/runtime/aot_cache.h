@@ -10,7 +10,7 @@
 
 #include "compiler/component.h"
 #include "compiler/pipeline.h"
-#include "runtime/aot_shared.h"
+#include "runtime/aot_weights.h"
 #include "runtime/weight_store.h"
 
 namespace rlx {
@@ -29,6 +29,7 @@ struct AotOptions {
   static constexpr std::int64_t kMostBytes = std::int64_t{32} << 30;
   std::filesystem::path folder;
   std::int64_t most_bytes = kMostBytes;  ///< of all files; those used longest ago go first
+  std::int64_t read_at_once = kAotReadAtOnce;  ///< larger weights files are read by a thread behind the first calls
   bool verify_content = false;           ///< compare every byte of a checkpoint with what its weights file was made from
   AotShared::Warn warn;                  ///< gets one line at most; empty: a line on stderr
 };
@@ -40,7 +41,7 @@ class AotCache {
  public:
   /// Errors (io): the folder cannot be made, or others may write it.
   explicit AotCache(AotOptions options);
-  /// A file that write_artefact made. Errors: io; format.
+  /// A file that write_artefact (artefact.h) made. Errors: io; format.
   static std::shared_ptr<AotCache> of_file(const std::filesystem::path& file, AotOptions options = {});
   /// RLX_CACHE, else XDG_CACHE_HOME/rlx, else ~/.cache/rlx; empty when none of them is known.
   static std::filesystem::path default_folder();
@@ -62,17 +63,19 @@ class AotCache {
   /// Waits until everything is written.
   void flush() { shared_->flush(); }
   std::string text() const;
+  bool verifies_content() const { return weights_.verify_content; }
 
  private:
   AotCache(std::unique_ptr<AotPlace> place, AotOptions options);
   std::optional<CompileResult> look_up(const AotName& name, const Backend& backend, const Graph* hir,
                                        const CompileResult* known);
   std::shared_ptr<AotShared> shared_;
-  bool verify_content_;
+  CachedWeights::Options weights_;
 };
 
-/// The name of a decoder's program: that of a step of one row of one sequence.
-AotName decoder_aot_name(const BuiltModel& model, const CompileOptions& options, const Backend& backend);
+/// The name of a decoder's program: that of a step of one row of one sequence. `weights`: weights_identity of the model.
+AotName decoder_aot_name(const BuiltModel& model, const Digest& weights, const CompileOptions& options,
+                         const Backend& backend);
 
 /// A template from the cache, else compiled, for `name`; in the second case its plan for name.binding is kept. The
 /// result's plan is that of name.binding.

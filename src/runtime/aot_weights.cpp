@@ -169,12 +169,12 @@ class CachedWeights::Load {
 };
 
 CachedWeights::CachedWeights(std::shared_ptr<AotShared> cache, std::shared_ptr<const WeightSource> source,
-                             const Digest& identity, const Backend& backend, bool verify_content)
+                             const Digest& identity, const Backend& backend, const Options& options)
     : cache_(std::move(cache)),
       source_(std::move(source)),
       backend_(backend),
       identity_(identity),
-      verify_content_(verify_content) {}
+      options_(options) {}
 
 CachedWeights::~CachedWeights() {
   stop_ = true;
@@ -193,7 +193,7 @@ std::unique_ptr<CachedWeights::Load> CachedWeights::open(const std::string& name
     auto load = std::make_unique<Load>(file, name);
     Digest content;
     load->read_head(weights_identity(identity_, backend_), &content);
-    if (verify_content_ && content != content_digest(*source_))
+    if (options_.verify_content && content != content_digest(*source_))
       fail(ErrorCode::format, "{}: the checkpoint has changed", file->name());
     for (const Item& i : items)
       if (i.wanted && !load->take(i)) fail(ErrorCode::format, "{}: \"{}\" is missing", file->name(), i.entry.param);
@@ -216,7 +216,7 @@ void CachedWeights::fill(std::vector<Item> items, const Pack& pack, Workers& wor
     keep(name, std::move(items), gate);
     return;
   }
-  if (load->bytes() >= kAotReadAtOnce) {
+  if (load->bytes() >= options_.read_at_once) {
     for (const Item& i : items)
       if (i.wanted) gate.expect(i.bytes);
     readers_.emplace_back([this, load, items = std::move(items), pack, &gate] { read_rest(load, items, pack, gate); });

@@ -19,10 +19,13 @@ inline constexpr std::int64_t kAotReadAtOnce = std::int64_t{64} << 20;
 /// digest before an entry becomes readable; an entry whose bytes are damaged is packed anew in its place.
 class CachedWeights final : public PackedWeights {
  public:
-  /// `identity`: source_identity of the source. `verify_content`: a file whose source has another content digest than
-  /// now is not used.
+  struct Options {
+    std::int64_t read_at_once = kAotReadAtOnce;
+    bool verify_content = false;  ///< a file whose source has another content digest than now is not used
+  };
+  /// `identity`: of the source, source_identity or weights_identity.
   CachedWeights(std::shared_ptr<AotShared> cache, std::shared_ptr<const WeightSource> source, const Digest& identity,
-                const Backend& backend, bool verify_content);
+                const Backend& backend, const Options& options);
   ~CachedWeights() override;
   void fill(std::vector<Item> items, const Pack& pack, Workers& workers, WeightGate& gate) override;
 
@@ -36,7 +39,7 @@ class CachedWeights final : public PackedWeights {
   std::shared_ptr<const WeightSource> source_;
   const Backend& backend_;
   Digest identity_;
-  bool verify_content_;
+  Options options_;
   std::atomic<bool> stop_{false};
   std::vector<std::thread> readers_;
 };

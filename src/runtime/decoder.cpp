@@ -38,9 +38,10 @@ std::string mib(std::int64_t bytes) {
 }
 
 // Plans of a session are made in memory; the program is that of the single step, which every session has.
-CompileResult compile_decoder(const LoadedModel& model, const DecoderOptions& o, const Backend& backend) {
+CompileResult compile_decoder(const LoadedModel& model, const Digest& weights, const DecoderOptions& o,
+                              const Backend& backend) {
   if (o.aot == nullptr) return compile(model.model.graph, o.compile, backend);
-  const AotName name = decoder_aot_name(model.model, o.compile, backend);
+  const AotName name = decoder_aot_name(model.model, weights, o.compile, backend);
   return compile_cached(*o.aot, name, model.model.graph, o.compile, backend, {1, 0});
 }
 
@@ -50,6 +51,7 @@ struct Decoder::Impl {
   LoadedModel model;
   DecoderOptions options;
   const Backend& backend;
+  Digest identity;  // of the weights, when there is a cache
   CompileResult compiled;
   Workers workers;
   WeightStore store;
@@ -71,7 +73,8 @@ struct Decoder::Impl {
       : model(std::move(m)),
         options(o),
         backend(find_backend(o.device)),
-        compiled(compile_decoder(model, o, backend)),
+        identity(o.aot != nullptr ? weights_identity(model.model) : Digest{}),
+        compiled(compile_decoder(model, identity, o, backend)),
         workers(resolve_threads(o.threads)),
         store(model.model.weights, model.model.params) {
     const auto start = std::chrono::steady_clock::now();
@@ -87,7 +90,7 @@ struct Decoder::Impl {
     check_memory();
     cache =
         std::make_unique<KvCache>(*compiled.lir.program, backend, options.sequences, options.context);
-    if (options.aot != nullptr) options.aot->attach(store, weights_identity(model.model), backend);
+    if (options.aot != nullptr) options.aot->attach(store, identity, backend);
     bindings.gate = store.gate();
     bindings.weights = store.bind(*compiled.lir.program, backend, workers);
     for (std::size_t i = 0; i < compiled.lir.program->states.size(); ++i)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "device/view.h"
 
@@ -11,6 +12,14 @@ namespace rlx {
 namespace {
 
 constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
+
+std::int64_t tensor_bytes(const TensorView& v) {
+  const DTypeInfo& t = info(v.dtype);
+  std::int64_t bytes = t.block_bytes;
+  for (int i = 0; i < v.rank; ++i)
+    bytes = require(checked_mul(bytes, i == v.rank - 1 ? v.dims[i] / t.block_elements : v.dims[i]), "tensor");
+  return bytes;
+}
 
 }  // namespace
 
@@ -61,6 +70,10 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
         v.data = const_cast<std::byte*>(bindings_.weights[k]);
         break;
       case Place::arena:
+        // A size that shrinks as a symbol grows is larger here than in the plan.
+        if (tensor_bytes(v) > plan_.bytes[i])
+          fail(ErrorCode::limit, "{}: {} needs {} bytes under {}, above the planned {}", program_->name, o.shape.text(),
+               tensor_bytes(v), binding.text(), plan_.bytes[i]);
         v.data = memory.arena + plan_.offsets[i];
         break;
       case Place::state:

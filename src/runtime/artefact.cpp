@@ -1,0 +1,91 @@
+#include "runtime/artefact.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "runtime/backends.h"
+#include "runtime/source_identity.h"
+
+namespace rlx {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own beside the result, so that the files can be joined without a second disk.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& beside) {
+    const fs::path parent = beside.has_parent_path() ? beside.parent_path() : fs::path(".");
+    std::string name = (parent / ".rlx-compile-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      fail(ErrorCode::io, "{}: cannot write beside it: {}", beside.string(), std::strerror(errno));
+    path_ = name;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const DecoderOptions& options) {
+  BuildOptions build;
+  build.context = options.context;
+  const LoadedModel loaded = load_model(model, build);
+  const Backend& backend = find_backend(options.device);
+  const WorkFolder work(file);
+  std::string trouble;
+  AotOptions cache_options;
+  cache_options.folder = work.path();
+  cache_options.most_bytes = INT64_MAX;
+  cache_options.warn = [&](const std::string& text) { trouble = text; };
+  AotCache cache(cache_options);
+  ArtefactInfo info;
+  {
+    const Digest weights = weights_identity(loaded.model);
+    const AotName name = decoder_aot_name(loaded.model, weights, options.compile, backend);
+    const CompileResult made = compile_cached(cache, name, loaded.model.graph, options.compile, backend, {1, 0});
+    WeightStore store(loaded.model.weights, loaded.model.params);
+    cache.attach(store, weights, backend);
+    Workers workers(options.threads > 0 ? options.threads : cpu_limits().threads);
+    store.bind(*made.lir.program, backend, workers);
+    cache.flush();
+    info.calls = static_cast<std::int64_t>(made.lir.program->calls.size());
+    info.packed_tensors = store.packed_tensors();
+    info.packed_bytes = store.bytes();
+  }
+  if (!trouble.empty()) fail(ErrorCode::io, "{}: {}", file.string(), trouble);
+  write_aot_bundle(work.path(), fs::absolute(model).lexically_normal().string(), file);
+  info.file_bytes = static_cast<std::int64_t>(fs::file_size(file));
+  return info;
+}
+
+fs::path resolve_artefact(const fs::path& path, DecoderOptions& options) {
+  if (!is_aot_bundle(path)) return path;
+  const fs::path source = aot_bundle_source(path);
+  std::error_code ignored;
+  fs::path found = source;
+  if (!fs::exists(found, ignored)) {
+    // A folder's path may end in a slash.
+    const fs::path name = source.has_filename() ? source.filename() : source.parent_path().filename();
+    found = (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
+  }
+  if (!fs::exists(found, ignored))
+    fail(ErrorCode::io, "{}: compiled from {}, which is neither there nor beside this file", path.string(),
+         source.string());
+  AotOptions cache_options;
+  cache_options.verify_content = options.aot != nullptr && options.aot->verifies_content();
+  options.aot = AotCache::of_file(path, cache_options);
+  return found;
+}
+
+}  // namespace rlx
