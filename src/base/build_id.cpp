@@ -23,7 +23,8 @@ std::string note_text(const char* at, const char* end) {
     const char* content = name + (note.n_namesz + 3) / 4 * 4;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
       std::string text;
-      for (std::size_t i = 0; i < note.n_descsz; ++i) text += fmt::format("{:02x}", static_cast<unsigned char>(content[i]));
+      for (std::size_t i = 0; i < note.n_descsz; ++i)
+        text += fmt::format("{:02x}", static_cast<unsigned char>(content[i]));
       return text;
     }
     at = content + (note.n_descsz + 3) / 4 * 4;

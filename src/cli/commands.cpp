@@ -10,9 +10,9 @@
 namespace rlx::cli {
 namespace {
 
-constexpr const Command* kAll[] = {&kRun,    &kChat,    &kCompile,    &kBench,    &kTokenize, &kDetokenize,
-                                   &kRender, &kTensors, &kDequantize, &kInspect,  &kOpt,
-                                   &kVerify, &kEvalPpl, &kEvalKld,    &kDoctor};
+constexpr const Command* kAll[] = {&kRun,    &kChat,    &kCompile,    &kBench,   &kTokenize, &kDetokenize,
+                                   &kRender, &kTensors, &kDequantize, &kInspect, &kOpt,      &kVerify,
+                                   &kEvalPpl, &kEvalKld, &kDoctor};
 
 std::string overview() {
   std::string text =
@@ -20,8 +20,8 @@ std::string overview() {
       "[FLAGS]\n\nCommands:\n";
   for (const Command* c : kAll) text += fmt::format("  {:<12} {}\n", c->name, c->summary);
   text +=
-      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json; for run, chat, bench, eval\n"
-      "and verify also a file of `rlx compile`. RLX_CACHE=FOLDER keeps what was compiled for the next start.\n"
+      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json; for run, chat, bench,\n"
+      "eval and verify also a file of `rlx compile`. RLX_CACHE=FOLDER keeps what was compiled for the next start.\n"
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"
       "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, "
       "RLX_KERNEL_DISPATCH=common|native, RLX_CACHE=FOLDER,\n"

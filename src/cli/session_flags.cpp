@@ -23,8 +23,8 @@ void SessionFlags::declare(Arguments& a, bool fixed_context) {
 
 void SessionFlags::declare_cache(Arguments& a) {
   a.text("--aot-cache", aot_cache,
-         "Folder that keeps compiled programs and packed weights for the next start; \"default\": ~/.cache/rlx; \"none\" "
-         "[RLX_CACHE, else none]");
+         "Folder that keeps compiled programs and packed weights for the next start; \"default\": "
+         "~/.cache/rlx; \"none\" [RLX_CACHE, else none]");
 }
 
 DecoderOptions SessionFlags::options(bool verify_content) const {

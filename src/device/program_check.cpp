@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kAlign = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMostCacheSize = 1 << 20;  // heads, and elements of one
-constexpr std::size_t kMostOperands = 24;  // of a call, as Graph::add has it
+constexpr std::size_t kMostOperands = 24;         // of a call, as Graph::add has it
 
 template <typename... Args>
 [[noreturn]] void bad(fmt::format_string<Args...> text, Args&&... args) {
@@ -76,13 +76,15 @@ class ProgramChecker {
     if (w.transposed && (w.shape.rank() != 2 || info(w.shape.dtype).block_elements != 1))
       bad("weight \"{}\": {} has no other order of axes", w.param, w.shape.text());
     if (w.layout == Layout::plain) {
-      if (w.dtype != w.shape.dtype && (encoder(w.dtype) == nullptr || decoder(w.shape.dtype) == nullptr || w.shape.rank() < 1))
+      if (w.dtype != w.shape.dtype &&
+          (encoder(w.dtype) == nullptr || decoder(w.shape.dtype) == nullptr || w.shape.rank() < 1))
         bad("weight \"{}\": {} cannot become {}", w.param, w.shape.text(), name(w.dtype));
       view_bytes(w.shape.with(w.dtype), {});
       return;
     }
     if (!backend_.packs() || w.shape.rank() != 2 || *w.shape.dim(0).constant() > INT32_MAX ||
-        *w.shape.dim(1).constant() > INT32_MAX || !backend_.can_pack(w.shape.dtype, w.dtype, *w.shape.dim(1).constant()))
+        *w.shape.dim(1).constant() > INT32_MAX ||
+        !backend_.can_pack(w.shape.dtype, w.dtype, *w.shape.dim(1).constant()))
       bad("weight \"{}\": {} cannot be packed as {}", w.param, w.shape.text(), name(w.dtype));
   }
 
@@ -127,7 +129,8 @@ class ProgramChecker {
   void check_call(std::int32_t c) {
     const Call& call = at(p_.calls, c);
     const OpDef& def = *call.def;
-    if (def.has(Trait::source) || def.has(Trait::view) || def.infer == nullptr) bad("call {}: {} does no work", c, def.name);
+    if (def.has(Trait::source) || def.has(Trait::view) || def.infer == nullptr)
+      bad("call {}: {} does no work", c, def.name);
     if (call.in.size() > kMostOperands) bad("call {}: {} operands", c, call.in.size());
     const std::size_t most = def.operands.size(), least = most - static_cast<std::size_t>(def.optional_operands);
     if (most > 0 && (call.in.size() < least || call.in.size() > most))
@@ -150,9 +153,8 @@ class ProgramChecker {
 
   // What infer could not decide must be among the equations that every run checks.
   void check_known(const DimCheck& check, std::int32_t c) const {
-    const bool known = std::any_of(p_.checks.begin(), p_.checks.end(), [&](const DimCheck& k) {
-      return k.left == check.left && k.right == check.right;
-    });
+    const bool known = std::any_of(p_.checks.begin(), p_.checks.end(),
+                                   [&](const DimCheck& k) { return k.left == check.left && k.right == check.right; });
     if (!known) bad("call {}: the equation {} = {} is missing", c, check.left.text(), check.right.text());
   }
 
@@ -233,7 +235,8 @@ std::vector<Buffer> buffers_of(const Program& program, const Plan& plan) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const Operand& o = program.operands[i];
-    if (o.place != Place::arena || o.index != static_cast<std::int32_t>(i) || bytes[i] == 0 || o.last < o.first) continue;
+    if (o.place != Place::arena || o.index != static_cast<std::int32_t>(i) || bytes[i] == 0 || o.last < o.first)
+      continue;
     sum = require(checked_add(sum, round_up(bytes[i], kAlign)), "arena");
     if (plan.offsets[i] > plan.arena_bytes - bytes[i]) bad("operand {} leaves the arena", i);
     list.push_back({plan.offsets[i], plan.offsets[i] + bytes[i], o.first, o.last});
@@ -327,7 +330,8 @@ void derive_plan(const Program& program, Plan& plan) {
   for (const Operand& o : program.operands) {
     for (const Dim d : o.shape.dims())
       if (const std::int64_t n = d.evaluate(plan.upper); n > kMostElements)
-        fail(ErrorCode::limit, "{}: {} has a size of {}, expected at most {}", program.name, o.shape.text(), n, kMostElements);
+        fail(ErrorCode::limit, "{}: {} has a size of {}, expected at most {}", program.name, o.shape.text(), n,
+             kMostElements);
     plan.bytes.push_back(o.place == Place::arena || o.place == Place::input ? view_bytes(o.shape, plan.upper) : 0);
     views.push_back(make_view(o.shape, plan.upper));
   }
@@ -341,7 +345,8 @@ void derive_plan(const Program& program, Plan& plan) {
     out.clear();
     for (const std::int32_t o : call.in) in.push_back(at(views, o));
     for (const std::int32_t o : call.out) out.push_back(at(views, o));
-    const ScratchNeed need = call.kernel->scratch({call.attrs.data(), in.data(), out.data(), plan.threads, plan.max_context});
+    const ScratchNeed need =
+        call.kernel->scratch({call.attrs.data(), in.data(), out.data(), plan.threads, plan.max_context});
     plan.calls[c].scratch = need;
     plan.scratch_per_worker = std::max(plan.scratch_per_worker, round_up(need.per_worker, kAlign));
     plan.shared_bytes = std::max(plan.shared_bytes, round_up(need.shared, kAlign));
@@ -354,7 +359,8 @@ void check_plan(const Program& program, const Plan& plan) {
     bad("a plan of {} operands and {} calls for a program of {} and {}", plan.offsets.size(), plan.calls.size(),
         program.operands.size(), program.calls.size());
   for (const DimCheck& c : program.checks)
-    if (c.left.evaluate(plan.upper) != c.right.evaluate(plan.upper)) bad("{}: {} is not {}", c.message, c.left.text(), c.right.text());
+    if (c.left.evaluate(plan.upper) != c.right.evaluate(plan.upper))
+      bad("{}: {} is not {}", c.message, c.left.text(), c.right.text());
   check_overlaps(buffers_of(program, plan));
   BarrierChecker(program, plan).run();
 }

@@ -13,8 +13,8 @@ namespace rlx {
 /// op says of its operands.
 void check_program(const Program& program, const Backend& backend);
 
-/// Fills the bytes of operands and the scratch of calls, which follow from the program and the plan's sizes, threads and
-/// context. Errors (shape, limit): sizes that are negative, unbound, or above 2^40.
+/// Fills the bytes of operands and the scratch of calls, which follow from the program and the plan's sizes, threads
+/// and context. Errors (shape, limit): sizes that are negative, unbound, or above 2^40.
 void derive_plan(const Program& program, Plan& plan);
 
 /// A derived plan: offsets inside the arena, no two buffers alive at one call overlap, and barriers part the calls that

@@ -110,7 +110,8 @@ AttrBlob read_attributes(ByteCursor& in, const OpDef& def) {
     const std::string_view pair = rest.substr(0, rest.find(' '));
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) in.fail("{}: attribute \"{}\" without a value", def.name, pair);
-    const bool known = parse_in(in, def.name, [&] { return def.set(attrs, pair.substr(0, equals), pair.substr(equals + 1)); });
+    const bool known =
+        parse_in(in, def.name, [&] { return def.set(attrs, pair.substr(0, equals), pair.substr(equals + 1)); });
     if (!known) in.fail("{}: attribute \"{}\"", def.name, pair);
     rest.remove_prefix(pair.size());
   }
@@ -145,7 +146,8 @@ std::vector<Operand> read_operands(ByteCursor& in) {
   for (std::size_t n = in.count("shapes", 4); n > 0; --n) shapes.push_back(read_shape(in, "shape"));
   std::vector<Operand> operands(in.count("operands", 17));
   for (Operand& o : operands) {
-    o.shape = shapes.empty() ? Shape() : shapes[static_cast<std::size_t>(in.index("shape of an operand", shapes.size()))];
+    o.shape =
+        shapes.empty() ? Shape() : shapes[static_cast<std::size_t>(in.index("shape of an operand", shapes.size()))];
     o.place = static_cast<Place>(in.index_u8("place", 4));
     o.index = in.index("index of an operand", INT32_MAX);
     o.first = in.number<std::int32_t>("live range");
@@ -254,7 +256,8 @@ void write_plan(ByteWriter& out, const Plan& plan) {
   out.number(plan.arena_bytes);
   for (const std::int64_t o : plan.offsets) out.number(o);
   for (const Plan::CallPlan& c : plan.calls)
-    out.number(static_cast<std::uint8_t>((c.zero_before ? 1 : 0) | (c.barrier_before ? 2 : 0) | (c.barrier_after ? 4 : 0)));
+    out.number(
+        static_cast<std::uint8_t>((c.zero_before ? 1 : 0) | (c.barrier_before ? 2 : 0) | (c.barrier_after ? 4 : 0)));
 }
 
 Plan read_plan(ByteCursor& in, const Program& program) {

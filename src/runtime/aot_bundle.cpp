@@ -78,7 +78,8 @@ void write_aot_bundle(const fs::path& folder, const std::string& source, const f
     table.number(reader->bytes());
     bytes += round_up(reader->bytes(), kAotPage);
   }
-  const std::string head = make_aot_head(AotKind::bundle, {{AotSection::identity, source}, {AotSection::entries, table.take()}}, bytes);
+  const std::string head =
+      make_aot_head(AotKind::bundle, {{AotSection::identity, source}, {AotSection::entries, table.take()}}, bytes);
   write_file_pieces(file, [&](const std::function<void(std::string_view)>& write) {
     write(head);
     for (const auto& [name, reader] : files) {

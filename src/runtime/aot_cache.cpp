@@ -41,7 +41,8 @@ void check_boundaries(const Program& p, const Graph& hir) {
   };
   for (const BoundaryEntry& e : p.inputs) {
     const Node& n = find("input", e.name);
-    if (!n.is<Input>() || !(p.operands[static_cast<std::size_t>(e.operand)].shape == n.results[0])) another("input", e.name);
+    if (!n.is<Input>() || !(p.operands[static_cast<std::size_t>(e.operand)].shape == n.results[0]))
+      another("input", e.name);
   }
   for (const StateEntry& e : p.states) {
     const Node& n = find("state", e.name);
@@ -72,10 +73,10 @@ AotName aot_name(const ModelComponent& component, const TemplateIdentity& of) {
 }
 
 AotCache::AotCache(std::unique_ptr<AotPlace> place, AotOptions options)
-    : shared_(std::make_shared<AotShared>(std::move(place), warner(options))), weights_{options.read_at_once, options.verify_content} {}
+    : shared_(std::make_shared<AotShared>(std::move(place), warner(options))),
+      weights_{options.read_at_once, options.verify_content} {}
 
-AotCache::AotCache(AotOptions options)
-    : AotCache(open_aot_folder(options.folder, options.most_bytes), options) {}
+AotCache::AotCache(AotOptions options) : AotCache(open_aot_folder(options.folder, options.most_bytes), options) {}
 
 std::shared_ptr<AotCache> AotCache::of_file(const fs::path& file, AotOptions options) {
   return std::shared_ptr<AotCache>(new AotCache(open_aot_bundle(file), std::move(options)));

@@ -28,15 +28,15 @@ AotName aot_name(const ModelComponent& component, const TemplateIdentity& of);
 struct AotOptions {
   static constexpr std::int64_t kMostBytes = std::int64_t{32} << 30;
   std::filesystem::path folder;
-  std::int64_t most_bytes = kMostBytes;  ///< of all files; those used longest ago go first
+  std::int64_t most_bytes = kMostBytes;        ///< of all files; those used longest ago go first
   std::int64_t read_at_once = kAotReadAtOnce;  ///< larger weights files are read by a thread behind the first calls
-  bool verify_content = false;           ///< compare every byte of a checkpoint with what its weights file was made from
-  AotShared::Warn warn;                  ///< gets one line at most; empty: a line on stderr
+  bool verify_content = false;  ///< compare every byte of a checkpoint with what its weights file was made from
+  AotShared::Warn warn;         ///< gets one line at most; empty: a line on stderr
 };
 
-/// A folder of variant files and weights files, or one file with both (`rlx compile`). Files that are damaged, foreign or
-/// unreadable, and folders that cannot be written, cost one warning and a compile, never an error. Files are written on a
-/// thread of the cache, under a temporary name, and appear whole. May be used from several threads and processes.
+/// A folder of variant files and weights files, or one file with both (`rlx compile`). Files that are damaged, foreign
+/// or unreadable, and folders that cannot be written, cost one warning and a compile, never an error. Files are written
+/// on a thread of the cache, under a temporary name, and appear whole. May be used from several threads and processes.
 class AotCache {
  public:
   /// Errors (io): the folder cannot be made, or others may write it.
@@ -73,7 +73,8 @@ class AotCache {
   CachedWeights::Options weights_;
 };
 
-/// The name of a decoder's program: that of a step of one row of one sequence. `weights`: weights_identity of the model.
+/// The name of a decoder's program: that of a step of one row of one sequence. `weights`: weights_identity of the
+/// model.
 AotName decoder_aot_name(const BuiltModel& model, const Digest& weights, const CompileOptions& options,
                          const Backend& backend);
 

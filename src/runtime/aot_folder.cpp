@@ -66,7 +66,8 @@ void check_owner(const fs::path& folder) {
   if (st.st_uid != ::geteuid() && st.st_uid != 0)
     fail(ErrorCode::io, "{}: the folder belongs to user {}, not to {}", folder.string(), st.st_uid, ::geteuid());
   if ((st.st_mode & 022) != 0)
-    fail(ErrorCode::io, "{}: others may write this folder (mode {:o}), and programs are loaded from it; `chmod go-w` it",
+    fail(ErrorCode::io,
+         "{}: others may write this folder (mode {:o}), and programs are loaded from it; `chmod go-w` it",
          folder.string(), st.st_mode & 07777);
 }
 

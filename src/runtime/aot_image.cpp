@@ -16,7 +16,6 @@ constexpr std::string_view kAotMagic("RLXAOT\n\0", 8);
 constexpr std::size_t kMostSections = 8;
 constexpr std::int64_t kMostHeadBytes = 256 << 20;
 
-
 // The table's digest covers the header before it, too.
 Digest table_digest(std::string_view header, std::string_view table) {
   std::string both(header.substr(0, 32));
@@ -98,8 +97,8 @@ void AotReader::read(std::int64_t offset, std::span<std::byte> out) const {
   RLX_CHECK(offset >= 0 && static_cast<std::int64_t>(out.size()) <= bytes_ - offset, name_);
   std::size_t done = 0;
   while (done < out.size()) {
-    const ssize_t n = ::pread(file_->fd(), out.data() + done, out.size() - done,
-                              begin_ + offset + static_cast<std::int64_t>(done));
+    const ssize_t n =
+        ::pread(file_->fd(), out.data() + done, out.size() - done, begin_ + offset + static_cast<std::int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail(ErrorCode::io, "{}: cannot read: {}", name_, n < 0 ? std::strerror(errno) : "the file was cut");
     done += static_cast<std::size_t>(n);
@@ -200,7 +199,8 @@ std::unique_ptr<AotImage> read_aot_image(const AotReader& from, AotKind kind) {
     ByteCursor in(first, from.name());
     in.take(24, "header");
     const std::int64_t count = in.number<std::uint32_t>("sections");
-    const std::int64_t last = static_cast<std::int64_t>(kAotHeaderBytes) + (count - 1) * static_cast<std::int64_t>(kAotTableRow);
+    const std::int64_t last =
+        static_cast<std::int64_t>(kAotHeaderBytes) + (count - 1) * static_cast<std::int64_t>(kAotTableRow);
     if (count >= 1 && count <= static_cast<std::int64_t>(kMostSections) &&
         last + static_cast<std::int64_t>(kAotTableRow) <= from.bytes()) {
       const std::string row = from.read(last, static_cast<std::int64_t>(kAotTableRow));

@@ -14,8 +14,8 @@ namespace rlx {
 
 /// What a file of the cache holds. bundle: several images in one file (`rlx compile`).
 enum class AotKind : std::uint32_t { variant = 1, weights = 2, bundle = 3 };
-/// identity: who may read the file; program, plan, reports: of a variant; entries, chunks: tables of a weights file or a
-/// bundle; data: bytes that are checked by chunks, always the last section, at a multiple of kAotPage.
+/// identity: who may read the file; program, plan, reports: of a variant; entries, chunks: tables of a weights file or
+/// a bundle; data: bytes that are checked by chunks, always the last section, at a multiple of kAotPage.
 enum class AotSection : std::uint32_t { identity = 1, program, plan, reports, entries, chunks, data };
 
 inline constexpr std::int64_t kAotPage = 4096;
@@ -34,8 +34,8 @@ struct AotPart {
 /// Header, table, sections and the padding before the data, whose `data_bytes` (0: none) the caller writes behind it.
 std::string make_aot_head(AotKind kind, const std::vector<AotPart>& parts, std::int64_t data_bytes);
 
-/// A part of an open file, as an image of its own. Reads by offset, so that a file that is cut meanwhile is an error and
-/// no signal.
+/// A part of an open file, as an image of its own. Reads by offset, so that a file that is cut meanwhile is an error
+/// and no signal.
 class AotReader {
  public:
   /// Owner and mode are checked: regular, of this user or root, and nobody else may write it. nullptr: there is none.

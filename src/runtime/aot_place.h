@@ -44,6 +44,7 @@ std::string aot_bundle_source(const std::filesystem::path& file);
 /// Whether a file begins as a bundle; false for what is not there.
 bool is_aot_bundle(const std::filesystem::path& file);
 /// Joins the files of a folder into one bundle. Errors (io).
-void write_aot_bundle(const std::filesystem::path& folder, const std::string& source, const std::filesystem::path& file);
+void write_aot_bundle(const std::filesystem::path& folder, const std::string& source,
+                      const std::filesystem::path& file);
 
 }  // namespace rlx

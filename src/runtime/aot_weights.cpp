@@ -170,11 +170,7 @@ class CachedWeights::Load {
 
 CachedWeights::CachedWeights(std::shared_ptr<AotShared> cache, std::shared_ptr<const WeightSource> source,
                              const Digest& identity, const Backend& backend, const Options& options)
-    : cache_(std::move(cache)),
-      source_(std::move(source)),
-      backend_(backend),
-      identity_(identity),
-      options_(options) {}
+    : cache_(std::move(cache)), source_(std::move(source)), backend_(backend), identity_(identity), options_(options) {}
 
 CachedWeights::~CachedWeights() {
   stop_ = true;

@@ -1,4 +1,5 @@
-// Weights files (compiler.md, section 9): the packed tensors of one checkpoint, set of layouts and level of instructions.
+// Weights files (compiler.md, section 9): the packed tensors of one checkpoint, set of layouts and level of
+// instructions.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,10 @@ namespace rlx {
 inline constexpr std::int64_t kAotReadAtOnce = std::int64_t{64} << 20;
 
 /// Entries of one checkpoint in a cache, in files "weights-<device>-<32 digits>.rlxw", the digits made of the source's
-/// identity, the build, the device's features and the set of entries. A background read goes through the file in order, 1 MiB at a time by offset (so
-/// that a file that is cut meanwhile is no signal), straight into the store's arena, and compares each piece with its
-/// digest before an entry becomes readable; an entry whose bytes are damaged is packed anew in its place.
+/// identity, the build, the device's features and the set of entries. A background read goes through the file in order,
+/// 1 MiB at a time by offset (so that a file that is cut meanwhile is no signal), straight into the store's arena, and
+/// compares each piece with its digest before an entry becomes readable; an entry whose bytes are damaged is packed
+/// anew in its place.
 class CachedWeights final : public PackedWeights {
  public:
   struct Options {

@@ -280,11 +280,13 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(co
     if (component.mode() == CompilationMode::Aot) cache = aot_;
   }
   std::optional<AotWish> aot;
-  if (cache != nullptr) aot.emplace(AotWish{*cache, [&](const TemplateIdentity& of) { return aot_name(component, of); }});
+  if (cache != nullptr)
+    aot.emplace(AotWish{*cache, [&](const TemplateIdentity& of) { return aot_name(component, of); }});
   const TemplatePtr t = find_or_build(source, with, aot ? &*aot : nullptr);
   const DimBinding upper = component.executable_binding(t->identity);
   return find_or_compile(component.executable_key(t->identity), t, upper,
-                         fmt::format("graph \"{}\" with {{{}}}", t->result.mir->name, upper.text()), aot ? &*aot : nullptr);
+                         fmt::format("graph \"{}\" with {{{}}}", t->result.mir->name, upper.text()),
+                         aot ? &*aot : nullptr);
 }
 
 bool ModelCompilePipeline::contains(const Digest& key) const {

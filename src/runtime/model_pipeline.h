@@ -96,8 +96,8 @@ class ModelCompilePipeline {
                                                           const CompileOptions& options);
 
   /// The executable "<base>__<binding>" of a cache: an executable of this process under the key, else the file, else
-  /// compiled and kept. With a file no pass runs, and weights come from the cache. Errors as get_or_compile: a file that
-  /// is of no use is not an error.
+  /// compiled and kept. With a file no pass runs, and weights come from the cache. Errors as get_or_compile: a file
+  /// that is of no use is not an error.
   std::shared_ptr<CompiledGraph> get_or_specialize_aot(AotCache& cache, const std::string& base, const Digest& key,
                                                        const DimBinding& binding, const HirSource& source,
                                                        const CompileOptions& options);

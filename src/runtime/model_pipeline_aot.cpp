@@ -40,10 +40,10 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_specialize_aot(AotCa
                                                                            const CompileOptions& options) {
   const AotWish aot{cache, [&](const TemplateIdentity&) { return AotName{base, key, binding}; }};
   const TemplatePtr t = find_or_build(source, options, &aot);
-  return find_or_compile(key, t, binding,
-                         fmt::format("graph \"{}\" {} with {{{}}}", t->result.mir->name, t->graph.hex().substr(0, 8),
-                                     binding.text()),
-                         &aot);
+  return find_or_compile(
+      key, t, binding,
+      fmt::format("graph \"{}\" {} with {{{}}}", t->result.mir->name, t->graph.hex().substr(0, 8), binding.text()),
+      &aot);
 }
 
 }  // namespace rlx

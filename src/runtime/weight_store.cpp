@@ -129,7 +129,8 @@ void WeightStore::fill(const Program& program, const std::vector<Missing>& list,
   std::set<Key> seen;
   for (const WeightEntry& e : program.weights) {
     if (as_stored(e) || !seen.insert(key_of(e)).second) continue;
-    const auto wanted = std::find_if(list.begin(), list.end(), [&](const Missing& m) { return key_of(*m.entry) == key_of(e); });
+    const auto wanted =
+        std::find_if(list.begin(), list.end(), [&](const Missing& m) { return key_of(*m.entry) == key_of(e); });
     // What a flow made itself is no part of the checkpoint that kept entries are found by.
     if (packed_ == nullptr || params_.at(e.param).owned != nullptr) {
       if (wanted != list.end()) pack(e, wanted->out, workers);

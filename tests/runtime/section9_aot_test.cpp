@@ -1,5 +1,5 @@
-// Section 9 of the design of the compiler: artefacts on disk. What is read again is what was compiled; whatever is wrong
-// with a file costs a compile and a warning, and never an answer.
+// Section 9 of the design of the compiler: artefacts on disk. What is read again is what was compiled; whatever is
+// wrong with a file costs a compile and a warning, and never an answer.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -34,8 +34,8 @@ TEST(section9_Bytes, ProgramsAndPlansReadBackEqual) {
     const LoadedModel toy = ToyModel(type).load();
     for (const Device& device : available_devices()) {
       const Backend& backend = find_backend(device);
-      const CompileResult r =
-          compile(toy.model.graph, {}, backend).specialize({{sym::rows, 8}, {sym::out_rows, 2}, {sym::batch, 1}}, {2, 128});
+      const CompileResult r = compile(toy.model.graph, {}, backend)
+                                  .specialize({{sym::rows, 8}, {sym::out_rows, 2}, {sym::batch, 1}}, {2, 128});
       ByteWriter program, plan, again;
       write_program(program, *r.lir.program);
       write_plan(plan, *r.lir.plan);
@@ -79,8 +79,12 @@ TEST(section9_Bytes, HostileProgramsAreRefused) {
   EXPECT_EQ(refused([](Program& p, Plan&) { p.calls[3].in[0] = p.calls.back().out[0]; }), "refused");
   EXPECT_EQ(refused([](Program& p, Plan&) { std::swap(p.calls[1], p.calls[2]); }), "refused");
   EXPECT_EQ(refused([](Program& p, Plan&) { p.calls.pop_back(); }), "refused");
-  EXPECT_EQ(refused([](Program& p, Plan&) { p.weights[1].shape = Shape({1, 1}, p.weights[1].shape.dtype); }), "refused");
-  EXPECT_EQ(refused([](Program& p, Plan&) { p.operands[static_cast<std::size_t>(p.calls[2].out[0])].last = 0; }), "refused");
+  EXPECT_EQ(refused([](Program& p, Plan&) {
+              p.weights[1].shape = Shape({1, 1}, p.weights[1].shape.dtype);
+            }),
+            "refused");
+  EXPECT_EQ(refused([](Program& p, Plan&) { p.operands[static_cast<std::size_t>(p.calls[2].out[0])].last = 0; }),
+            "refused");
   EXPECT_EQ(refused([](Program& p, Plan&) {
               Operand& o = p.operands[static_cast<std::size_t>(p.calls[2].out[0])];
               o.shape = o.shape.with_dim(0, Dim(1));
@@ -89,8 +93,14 @@ TEST(section9_Bytes, HostileProgramsAreRefused) {
   EXPECT_EQ(refused([](Program& p, Plan&) { p.inputs[0].operand = p.inputs[1].operand; }), "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.arena_bytes = 64; }), "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.arena_bytes *= 1000; }), "refused");
-  EXPECT_EQ(refused([](Program&, Plan& q) { for (auto& o : q.offsets) o = std::min<std::int64_t>(o, 0); }), "refused");
-  EXPECT_EQ(refused([](Program&, Plan& q) { for (auto& c : q.calls) c.barrier_after = c.barrier_before = false; }), "refused");
+  EXPECT_EQ(refused([](Program&, Plan& q) {
+              for (auto& o : q.offsets) o = std::min<std::int64_t>(o, 0);
+            }),
+            "refused");
+  EXPECT_EQ(refused([](Program&, Plan& q) {
+              for (auto& c : q.calls) c.barrier_after = c.barrier_before = false;
+            }),
+            "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.threads = 100000; }), "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.upper.set(sym::rows, std::int64_t{1} << 39); }), "refused");
 }
@@ -173,12 +183,12 @@ TEST(section9_Cache, GetOrSpecializeAotUsesTheNameThatItIsGiven) {
   for (const bool hit : {false, true}) {
     AotCache cache(options);
     ModelCompilePipeline pipeline(Device::cpu());
-    const auto graph = pipeline.get_or_specialize_aot(cache, "base", key, {{sym::rows, 8}},
-                                                      HirSource([] { return aot_model(); }), {});
+    const auto graph =
+        pipeline.get_or_specialize_aot(cache, "base", key, {{sym::rows, 8}}, HirSource([] { return aot_model(); }), {});
     EXPECT_EQ(graph->compiled().passes.empty(), hit);
-    EXPECT_EQ(pipeline.get_or_specialize_aot(cache, "base", key, {{sym::rows, 8}},
-                                             HirSource([] { return aot_model(); }), {}),
-              graph);
+    EXPECT_EQ(
+        pipeline.get_or_specialize_aot(cache, "base", key, {{sym::rows, 8}}, HirSource([] { return aot_model(); }), {}),
+        graph);
     cache.flush();
   }
   const DimBinding sizes{{sym::rows, 8}};

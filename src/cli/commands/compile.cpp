@@ -26,9 +26,10 @@ int run_compile(const CompileFlags& f) {
 Job declare_compile(Arguments& a) {
   const auto f = std::make_shared<CompileFlags>();
   a.positional("MODEL", f->model, "GGUF file or model folder");
-  a.text("-o,--output", f->output,
-         "File to write; it stands for MODEL in run, chat, bench, eval and verify, and reads tokenizer and template from "
-         "MODEL, which must stay where it is or lie beside FILE");
+  a.text(
+      "-o,--output", f->output,
+      "File to write; it stands for MODEL in run, chat, bench, eval and verify, and reads tokenizer and template from "
+      "MODEL, which must stay where it is or lie beside FILE");
   f->session.declare(a);
   return [f] { return run_compile(*f); };
 }
