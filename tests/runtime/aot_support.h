@@ -86,13 +86,15 @@ struct AotAnswer {
   std::string warning;
 };
 
-inline AotAnswer answer_with(AotOptions options, std::int64_t bound = 4) {
+/// `bundle`: a file of write_aot_bundle instead of the folder.
+inline AotAnswer answer_with(AotOptions options, std::int64_t bound = 4, const aot_fs::path& bundle = {}) {
   AotAnswer a;
   options.warn = [&a](const std::string& text) {
     ++a.warnings;
     a.warning = text;
   };
-  const std::shared_ptr<AotCache> cache = AotCache::open_or_warn(options);
+  const std::shared_ptr<AotCache> cache =
+      bundle.empty() ? AotCache::open_or_warn(options) : AotCache::of_file(bundle, options);
   ModelCompilePipeline pipeline(Device::cpu());
   pipeline.set_aot_cache(cache);
   const ModelComponent component =
