@@ -66,6 +66,7 @@
 #include "ops/sample_op.h"                    // IWYU pragma: export
 #include "ops/select.h"                       // IWYU pragma: export
 #include "ops/shape_ops.h"                    // IWYU pragma: export
+#include "runtime/aot_cache.h"                // IWYU pragma: export
 #include "runtime/backends.h"                 // IWYU pragma: export
 #include "runtime/compiled_graph.h"           // IWYU pragma: export
 #include "runtime/decoder.h"                  // IWYU pragma: export

@@ -22,7 +22,7 @@ struct Command {
   Job (*declare)(Arguments&);
 };
 
-extern const Command kRun, kChat, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
+extern const Command kRun, kChat, kCompile, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
     kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kDoctor;
 
 std::span<const Command* const> all_commands();

@@ -10,10 +10,9 @@
 namespace rlx::cli {
 namespace {
 
-// A group's members stand before a command that is the group's word alone.
-constexpr const Command* kAll[] = {&kRun,    &kChat,    &kBenchCompiler, &kBench,   &kTokenize, &kDetokenize,
-                                   &kRender, &kTensors, &kDequantize,    &kInspect, &kOpt,      &kTrace,
-                                   &kVerify, &kEvalPpl, &kEvalKld,       &kTune,    &kDoctor};
+constexpr const Command* kAll[] = {&kRun,     &kChat,     &kCompile, &kBenchCompiler, &kBench,   &kTokenize,
+                                   &kDetokenize, &kRender, &kTensors, &kDequantize,    &kInspect, &kOpt,
+                                   &kTrace,   &kVerify,   &kEvalPpl, &kEvalKld,       &kTune,    &kDoctor};
 
 std::string overview() {
   std::string text =
@@ -21,7 +20,8 @@ std::string overview() {
       "[FLAGS]\n\nCommands:\n";
   for (const Command* c : kAll) text += fmt::format("  {:<14} {}\n", c->name, c->summary);
   text +=
-      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json.\n"
+      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json; for run, chat, bench,\n"
+      "eval and verify also a file of `rlx compile`. RLX_CACHE=FOLDER keeps what was compiled for the next start.\n"
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"
       "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, "
       "RLX_KERNEL_DISPATCH=common|native, RLX_CACHE=FOLDER,\n"

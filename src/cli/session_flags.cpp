@@ -1,5 +1,7 @@
 #include "cli/session_flags.h"
 
+#include <cstdlib>
+
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "compiler/profile.h"
@@ -28,11 +30,18 @@ void SessionFlags::declare(Arguments& a, bool fixed_context) {
   a.integer("-t,--threads", threads, kThreadRange,
             "Threads [RLX_THREADS, else the physical cores]");
   a.text("--device", device, "cpu or reference [cpu]");
+  declare_cache(a);
   if (!fixed_context)
     a.integer("-c,--context", context, kContextRange, "Tokens of the context [the model's own]");
 }
 
-DecoderOptions SessionFlags::options() const {
+void SessionFlags::declare_cache(Arguments& a) {
+  a.text("--aot-cache", aot_cache,
+         "Folder that keeps compiled programs and packed weights for the next start; \"default\": "
+         "~/.cache/rlx; \"none\" [RLX_CACHE, else none]");
+}
+
+DecoderOptions SessionFlags::options(bool verify_content) const {
   DecoderOptions o;
   if (device) o.device = Device::parse(*device);
   o.threads = static_cast<int>(threads.value_or(0));
@@ -41,6 +50,15 @@ DecoderOptions SessionFlags::options() const {
   if (kv) o.compile.precision.kv = parse_kv(*kv);
   o.compile.dispatch = KernelDispatchConfig::from_environment();
   if (profile) o.compile = apply(read_profile(*profile), o.compile);
+  const char* variable = std::getenv("RLX_CACHE");
+  const std::string folder = aot_cache ? *aot_cache : variable != nullptr ? variable : "";
+  if (!folder.empty() && folder != "none") {
+    AotOptions cache;
+    cache.folder = folder == "default" ? AotCache::default_folder() : std::filesystem::path(folder);
+    cache.verify_content = verify_content;
+    cache.warn = [](const std::string& text) { say("rlx: warning: " + one_line(text)); };
+    o.aot = AotCache::open_or_warn(std::move(cache));
+  }
   return o;
 }
 

@@ -13,15 +13,17 @@
 namespace rlx::cli {
 
 struct SessionFlags {
-  std::optional<std::string> activations, kv, device, profile;
+  std::optional<std::string> activations, kv, device, profile, aot_cache;
   std::optional<std::int64_t> threads, context;
   bool fast = false;
 
-  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device and, unless `fixed_context`,
-  /// -c/--context.
+  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device, --aot-cache and, unless
+  /// `fixed_context`, -c/--context.
   void declare(Arguments& arguments, bool fixed_context = false);
-  /// Errors (usage): an unknown value; (io, format, invalid_argument): a profile that is not one.
-  DecoderOptions options() const;
+  void declare_cache(Arguments& arguments);
+  /// With the cache of compiled programs that was asked for; `verify_content`: AotOptions. Errors: usage (an unknown
+  /// value); io, format, invalid_argument (a profile that is not one).
+  DecoderOptions options(bool verify_content = false) const;
   /// Says on stderr when -c asks for more than the model was trained for.
   void warn_of_context(const ModelInfo& info) const;
 };

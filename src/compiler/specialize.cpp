@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "compiler/memory_plan.h"
 #include "compiler/pipeline.h"
-#include "device/view.h"
+#include "device/program_check.h"
 
 namespace rlx {
 namespace {
@@ -52,27 +52,6 @@ void place(const Program& program, Plan& plan) {
   for (std::size_t i = 0; i < program.operands.size(); ++i)
     if (program.operands[i].place == Place::arena)
       plan.offsets[i] = placement.offsets[static_cast<std::size_t>(program.operands[i].index)];
-}
-
-void ask_scratch(const Program& program, const SpecializeOptions& options, Plan& plan) {
-  std::vector<TensorView> views(program.operands.size());
-  for (std::size_t i = 0; i < views.size(); ++i)
-    views[i] = make_view(program.operands[i].shape, plan.upper);
-  std::vector<TensorView> in, out;
-  for (std::size_t c = 0; c < program.calls.size(); ++c) {
-    const Call& call = program.calls[c];
-    if (call.kernel == nullptr || call.kernel->scratch == nullptr) continue;
-    in.clear();
-    out.clear();
-    for (std::int32_t o : call.in) in.push_back(views[static_cast<std::size_t>(o)]);
-    for (std::int32_t o : call.out) out.push_back(views[static_cast<std::size_t>(o)]);
-    const ScratchNeed need = call.kernel->scratch(
-        {call.attrs.data(), in.data(), out.data(), options.threads, options.max_context});
-    plan.calls[c].scratch = need;
-    plan.scratch_per_worker = std::max(plan.scratch_per_worker, round_up(need.per_worker, 64));
-    plan.shared_bytes = std::max(plan.shared_bytes, round_up(need.shared, 64));
-    plan.shared_zeroed_bytes = std::max(plan.shared_zeroed_bytes, need.shared_zeroed);
-  }
 }
 
 // Ranges that calls since the last barrier read and wrote: arena bytes as they are, states by
@@ -159,13 +138,8 @@ Plan specialize(const Program& program, const DimBinding& upper, const Specializ
   plan.upper = upper;
   plan.threads = options.threads;
   plan.max_context = options.max_context;
-  plan.calls.resize(program.calls.size());
-  plan.bytes.reserve(program.operands.size());
-  for (const Operand& o : program.operands)
-    plan.bytes.push_back(
-        o.place == Place::arena || o.place == Place::input ? view_bytes(o.shape, upper) : 0);
+  derive_plan(program, plan);
   place(program, plan);
-  ask_scratch(program, options, plan);
   BarrierPlacer(program, plan).run();
   return plan;
 }

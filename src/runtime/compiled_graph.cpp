@@ -148,6 +148,7 @@ std::shared_ptr<KvCache> CompiledGraph::make_states(std::int64_t slots, std::int
 Executor::Bindings CompiledGraph::bindings(KvCache* states) const {
   Executor::Bindings bindings;
   bindings.weights = bound_;
+  if (weights_ != nullptr) bindings.gate = weights_->store->gate();
   if (states == nullptr) return bindings;
   for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i) bindings.states.push_back(states->state(i));
   bindings.slots = states->slots();

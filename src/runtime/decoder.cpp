@@ -70,7 +70,10 @@ struct Decoder::Impl {
         source(model_id(model.model), [this] { return model.model; }) {
     const auto start = std::chrono::steady_clock::now();
     options.threads = workers.threads();
-    compiled = &pipeline.build_template(source, options.compile);
+    // With a cache the program of the single step, which every session has, comes from its file.
+    pipeline.set_aot_cache(options.aot);
+    pipeline.prepare(component(1, 1), source, options.compile);
+    compiled = &pipeline.template_result(options.compile);
     weights = pipeline.template_weights(options.compile);
     stats.passes = static_cast<std::int64_t>(compiled->passes.size());
     check_inputs();
@@ -146,7 +149,8 @@ struct Decoder::Impl {
     const ModelVariant variant =
         rows == batch ? ModelVariant::decode(batch, 0, 1) : ModelVariant::prefill(batch, rows);
     return ModelComponent(variant.with_extra(sym::rows, rows).with_extra(sym::out_rows, out_rows))
-        .with_dispatch(options.compile.dispatch);
+        .with_dispatch(options.compile.dispatch)
+        .with_mode(options.aot != nullptr ? CompilationMode::Aot : CompilationMode::Lazy);
   }
 
   Executor& executable(std::int64_t rows, std::int64_t out_rows) {
@@ -255,8 +259,10 @@ const DispatchReport& Decoder::dispatch() const { return impl_->compiled->dispat
 DecoderStats Decoder::stats() const {
   DecoderStats stats = impl_->stats;
   const PipelineStatistics pipeline = impl_->pipeline.statistics();
-  stats.compiles = pipeline.templates;
+  stats.compiles = impl_->compiled->passes.empty() ? 0 : 1;
   stats.specializations = pipeline.misses;
+  stats.packed_tensors = impl_->weights->store->packed_tensors();
+  if (impl_->options.aot != nullptr) stats.cache = impl_->options.aot->statistics();
   for (const auto& [key, e] : impl_->executables) stats.prologue_runs += e.executor->prologue_runs();
   return stats;
 }

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "ir/options.h"
 #include "models/load.h"
+#include "runtime/aot_cache.h"
 
 namespace rlx {
 
@@ -25,6 +26,7 @@ struct DecoderOptions {
   std::int64_t sequences = 1;  ///< sequences that live at the same time
   std::filesystem::path lora;  ///< of TextModel: an adapter that load_model puts beside the products; empty: none
   CompileOptions compile;
+  std::shared_ptr<AotCache> aot;  ///< where the program and packed weights are read from and kept; nullptr: nowhere
 };
 
 /// Counters and sizes of `--stats` (interfaces.md, section 4).
@@ -32,6 +34,7 @@ struct DecoderStats {
   std::int64_t compiles = 0, passes = 0, prologue_runs = 0, steady_runs = 0, epilogue_rows = 0,
                packed_tensors = 0;
   std::int64_t specializations = 0;
+  AotStatistics cache;
   double load_ms = 0;
   std::int64_t weight_bytes = 0, arena_bytes = 0, kv_bytes = 0, scratch_bytes = 0;
 };

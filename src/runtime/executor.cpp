@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "device/view.h"
 #include "runtime/trace.h"
@@ -16,6 +17,14 @@ constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
 void meet(Workers& workers, TraceLane* lane, std::size_t call) noexcept {
   const TraceSpan span(lane, TraceKind::wait, call);
   workers.barrier().wait();
+}
+
+std::int64_t tensor_bytes(const TensorView& v) {
+  const DTypeInfo& t = info(v.dtype);
+  std::int64_t bytes = t.block_bytes;
+  for (int i = 0; i < v.rank; ++i)
+    bytes = require(checked_mul(bytes, i == v.rank - 1 ? v.dims[i] / t.block_elements : v.dims[i]), "tensor");
+  return bytes;
 }
 
 }  // namespace
@@ -73,6 +82,10 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
         v.data = const_cast<std::byte*>(bindings_.weights[k]);
         break;
       case Place::arena:
+        // A size that shrinks as a symbol grows is larger here than in the plan.
+        if (tensor_bytes(v) > plan_.bytes[i])
+          fail(ErrorCode::limit, "{}: {} needs {} bytes under {}, above the planned {}", program_->name, o.shape.text(),
+               tensor_bytes(v), binding.text(), plan_.bytes[i]);
         v.data = memory.arena + plan_.offsets[i];
         break;
       case Place::constant:
@@ -160,6 +173,7 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   if (trace_ != nullptr) trace_->begin_step(program_, binding_, workers.threads());
   workers.run([&](int thread) noexcept { work(thread, workers); });
   if (trace_ != nullptr) trace_->end_step();
+  finish_gate();
   if (!failure_.empty()) {
     if (memory_.prologue_of != nullptr) *memory_.prologue_of = nullptr;
     fail(ErrorCode::invalid_argument, "{}", failure_);
@@ -253,6 +267,7 @@ void Executor::run_flow(std::size_t c, int thread, int threads) noexcept {
 
 void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
   const Call& call = program_->calls[c];
+  if (bindings_.gate != nullptr && !weights_arrived(call)) return;
   KernelArgs args;
   args.in = call_views_.data() + prepared_[c].in;
   args.out = call_views_.data() + prepared_[c].out;
@@ -266,6 +281,29 @@ void Executor::run_call(std::size_t c, int thread, int threads) noexcept {
     call.kernel->run(attrs_[c].data(), args);
   else if (thread == 0)
     run_reference(c, args);
+}
+
+bool Executor::weights_arrived(const Call& call) const {
+  bool all = true;
+  for (const std::int32_t o : call.in) {
+    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
+    if (operand.place == Place::weight)
+      all = bindings_.gate->wait(bindings_.weights[static_cast<std::size_t>(operand.index)]) && all;
+  }
+  return all;
+}
+
+// Results are handed out only when everything that they were made from is there.
+void Executor::finish_gate() {
+  WeightGate* gate = bindings_.gate;
+  if (gate == nullptr) return;
+  for (const BoundaryEntry& e : program_->outputs) {
+    const Operand& o = program_->operands[static_cast<std::size_t>(e.operand)];
+    if (o.place == Place::weight) gate->wait(bindings_.weights[static_cast<std::size_t>(o.index)]);
+  }
+  if (const std::string why = gate->failure(); !why.empty())
+    fail(ErrorCode::io, "{}: a weight cannot be read: {}", program_->name, why);
+  if (!gate->pending()) bindings_.gate = nullptr;
 }
 
 // The interpreter's kernel runs on one thread; it may throw, and the workers must still meet.

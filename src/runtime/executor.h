@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/workers.h"
 #include "device/program.h"
+#include "runtime/weight_gate.h"
 
 namespace rlx {
 
@@ -30,6 +31,7 @@ class Executor {
     std::vector<const std::byte*> weights;
     std::vector<void*> states;
     std::int64_t slots = 1, pages_per_slot = 1;
+    WeightGate* gate = nullptr;  ///< calls wait here for weights that are still being filled
   };
   Executor(std::shared_ptr<const Program> program, Plan plan, Bindings bindings);
 
@@ -83,6 +85,8 @@ class Executor {
   void execute(const void* const* inputs, Workers& workers);
   void work(int thread, Workers& workers) noexcept;
   void run_call(std::size_t c, int thread, int threads) noexcept;
+  bool weights_arrived(const Call& call) const;
+  void finish_gate();
   void run_reference(std::size_t c, const KernelArgs& args) noexcept;
   void run_flow(std::size_t c, int thread, int threads) noexcept;
   std::size_t next_call(std::size_t c) const noexcept;

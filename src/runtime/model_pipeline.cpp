@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/build_id.h"
 #include "base/error.h"
 #include "compiler/profile.h"
 #include "ir/print.h"
 #include "runtime/backends.h"
+#include "runtime/source_identity.h"
 
 namespace rlx {
 namespace {
@@ -27,26 +29,18 @@ CompileOptions options_of(const ModelComponent& component, CompileOptions option
   return options;
 }
 
-Digest weights_digest(const BuiltModel& model) {
-  KeyWriter key("weights");
-  if (model.weights != nullptr) key.text("origin", model.weights->origin());
-  for (const ModelParam& p : model.params)
-    key.text("param", p.name).integer("bytes", p.stored_bytes());
-  return key.finish();
-}
-
 }  // namespace
 
 Digest model_id(const BuiltModel& model) {
   return KeyWriter("model")
       .digest("graph", graph_digest(model.graph))
-      .digest("weights", weights_digest(model))
+      .digest("weights", weights_identity(model))
       .finish();
 }
 
 HirSource::Made HirSource::from(BuiltModel model) {
   auto weights = std::make_shared<SharedWeights>();
-  weights->identity = weights_digest(model);
+  weights->identity = weights_identity(model);
   weights->store = std::make_shared<WeightStore>(model.weights, model.params);
   return {std::move(model.graph), std::move(weights), std::move(model.profile)};
 }
@@ -96,7 +90,8 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_by_id(const HirSour
 
 ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource::Made made, const Digest& graph,
                                                                       const Digest& options_digest,
-                                                                      const CompileOptions& options) const {
+                                                                      const CompileOptions& options,
+                                                                      const AotWish* aot) const {
   auto t = std::make_shared<Template>();
   t->graph = graph;
   t->options = options_digest;
@@ -107,13 +102,14 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource:
   t->identity.device = backend_.device().text();
   t->identity.features = backend_.features();
   t->identity.options = options_digest;
-  t->identity.build = fmt::format("{} {}", RLX_VERSION, __VERSION__);
-  t->result = compile(std::move(made.graph), apply(made.profile, options), backend_);
+  t->identity.build = build_id();
+  t->result = make_result(std::move(made.graph), *t, apply(made.profile, options), aot);
   return t;
 }
 
 ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirSource& source,
-                                                                      const CompileOptions& options) {
+                                                                      const CompileOptions& options,
+                                                                      const AotWish* aot) {
   const Digest wanted = digest(options);
   if (TemplatePtr found = find_by_id(source, wanted)) return found;
   HirSource::Made made = source.make();
@@ -135,7 +131,7 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
     }
   }
   const auto start = PipelineClock::now();
-  const TemplatePtr built = make_template(std::move(made), graph, wanted, options);
+  const TemplatePtr built = make_template(std::move(made), graph, wanted, options, aot);
   const std::lock_guard lock(mutex_);
   statistics_.template_ms += milliseconds_since(start);
   ++statistics_.templates;
@@ -145,10 +141,14 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
 }
 
 const CompileResult& ModelCompilePipeline::build_template(const HirSource& source, const CompileOptions& options) {
-  const TemplatePtr t = find_or_build(source, options);
+  return make_last(find_or_build(source, options)).result;
+}
+
+// The template of the calls that name none; templates_ keeps it.
+const ModelCompilePipeline::Template& ModelCompilePipeline::make_last(const TemplatePtr& t) {
   const std::lock_guard lock(mutex_);
   last_[t->options] = t;
-  return t->result;  // kept by templates_
+  return *t;
 }
 
 bool ModelCompilePipeline::has_template(const CompileOptions& options) const {
@@ -220,12 +220,12 @@ TemplateIdentity ModelCompilePipeline::identity(const Template& t, const Compile
 }
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest& key, const TemplatePtr& from,
-                                                                   const DimBinding& binding) {
+                                                                   const DimBinding& binding, const AotWish* aot) {
   std::shared_ptr<CompiledGraph> graph;
   std::exception_ptr failure;
   const auto start = PipelineClock::now();
   try {
-    graph = std::make_shared<CompiledGraph>(from->result.specialize(binding, session()), backend_, from->weights);
+    graph = std::make_shared<CompiledGraph>(specialize_entry(*from, binding, aot), backend_, from->weights);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -249,7 +249,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest&
 }
 
 std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Digest& key, const TemplatePtr& from,
-                                                                     const DimBinding& binding) {
+                                                                     const DimBinding& binding, const AotWish* aot) {
   const Digest content = KeyWriter("executable")
                              .digest("graph", from->graph)
                              .digest("options", from->options)
@@ -275,7 +275,7 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::find_or_compile(const Diges
     entry->used = ++clock_;
     entries_.emplace(key, std::move(entry));
   }
-  return compile_entry(key, from, binding);
+  return compile_entry(key, from, binding, aot);
 }
 
 // With the lock held.
@@ -329,14 +329,17 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_compile_component(co
                                                                               const HirSource& source,
                                                                               const CompileOptions& options) {
   const CompileOptions with = options_of(component, options);
-  const TemplatePtr t = find_or_build(source, with);
+  const std::optional<AotWish> aot = aot_wish(component, with);
+  const TemplatePtr t = find_or_build(source, with, aot ? &*aot : nullptr);
   const TemplateIdentity of = identity(*t, with);
-  return find_or_compile(component.executable_key(of), t, component.executable_binding(of));
+  return find_or_compile(component.executable_key(of), t, component.executable_binding(of), aot ? &*aot : nullptr);
 }
 
 void ModelCompilePipeline::prepare(const ModelComponent& component, const HirSource& source,
                                    const CompileOptions& options) {
-  build_template(source, options_of(component, options));
+  const CompileOptions with = options_of(component, options);
+  const std::optional<AotWish> aot = aot_wish(component, with);
+  make_last(find_or_build(source, with, aot ? &*aot : nullptr));
   if (component.mode() == CompilationMode::Eager) get_or_compile_component(component, source, options);
 }
 

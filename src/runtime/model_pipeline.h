@@ -14,6 +14,7 @@
 #include "compiler/component.h"
 #include "compiler/manifest.h"
 #include "flow/hir_module.h"
+#include "runtime/aot_cache.h"
 #include "runtime/compiled_graph.h"
 
 namespace rlx {
@@ -104,8 +105,17 @@ class ModelCompilePipeline {
                                                           const CompileOptions& options);
 
   /// What a component's mode asks for when a model is loaded. Eager: the executable. Lazy: the template; the executable
-  /// comes with its first use.
+  /// comes with its first use. Aot: the template, from the cache when it is there.
   void prepare(const ModelComponent& component, const HirSource& source, const CompileOptions& options);
+
+  /// The executable "<base>__<binding>" of a cache: an executable of this process under the key, else the file, else
+  /// compiled and kept. With a file no pass runs, and weights come from the cache. Errors as get_or_compile: a file
+  /// that is of no use is not an error.
+  std::shared_ptr<CompiledGraph> get_or_specialize_aot(AotCache& cache, const std::string& base, const Digest& key,
+                                                       const DimBinding& binding, const HirSource& source,
+                                                       const CompileOptions& options);
+  /// Where components of the mode Aot are read from and kept; nullptr: nowhere.
+  void set_aot_cache(std::shared_ptr<AotCache> cache);
 
   /// A pinned executable is not evicted, whatever the capacity; as many unpins as pins free it.
   /// Error(invalid_argument): no executable has this key, or it is not pinned.
@@ -134,23 +144,37 @@ class ModelCompilePipeline {
     int pins = 0;
   };
 
+  /// A look-up that may be answered from disk: the name follows from the template's identity.
+  struct AotWish {
+    std::shared_ptr<AotCache> owner;  // of `cache`, when the pipeline has it
+    AotCache& cache;
+    std::function<AotName(const TemplateIdentity&)> name;
+  };
+
   ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes);
-  TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options);
+  TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options, const AotWish* aot = nullptr);
   TemplatePtr find_by_id(const HirSource& source, const Digest& options) const;
   TemplatePtr make_template(HirSource::Made made, const Digest& graph, const Digest& options_digest,
-                            const CompileOptions& options) const;
+                            const CompileOptions& options, const AotWish* aot) const;
+  CompileResult make_result(Graph graph, const Template& of, const CompileOptions& options, const AotWish* aot) const;
+  CompileResult specialize_entry(const Template& from, const DimBinding& binding, const AotWish* aot) const;
   TemplatePtr last_template(const CompileOptions& options) const;
   SpecializeOptions session() const;
+  const Template& make_last(const TemplatePtr& t);
+  std::optional<AotWish> aot_wish(const ModelComponent& component, const CompileOptions& options) const;
   static std::string describe(const Template& t, const DimBinding& binding);
   static TemplateIdentity identity(const Template& t, const CompileOptions& options);
-  std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
-  std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding);
+  std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
+                                                 const AotWish* aot = nullptr);
+  std::shared_ptr<CompiledGraph> compile_entry(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
+                                               const AotWish* aot);
   Entry& ready_entry(const Digest& key);
   void evict();
 
   const Backend& backend_;
   const std::int64_t most_entries_, most_bytes_;
   SpecializeOptions session_;
+  std::shared_ptr<AotCache> aot_;
   std::mutex building_;  // taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable compiled_;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "runtime/artefact.h"
 
 namespace rlx {
 namespace {
@@ -20,11 +21,11 @@ std::int64_t now_ns() {
       .count();
 }
 
-LoadedModel load(const fs::path& path, const DecoderOptions& options) {
+LoadedModel load(const fs::path& path, DecoderOptions& options) {
   BuildOptions build;
   build.context = options.context;
   build.lora = options.lora;
-  LoadedModel loaded = load_model(path, build);
+  LoadedModel loaded = load_model(resolve_artefact(path, options), build);
   require_decoder(loaded);  // before a tokenizer is looked for
   return loaded;
 }
@@ -81,10 +82,15 @@ Tokenizer load_tokenizer(const fs::path& path) {
 }
 
 // Members are made in order: the clock starts before the file is read.
-TextModel::TextModel(const fs::path& path, const DecoderOptions& options)
-    : TextModel(Start{now_ns(), load(path, options)}, options) {}
+TextModel::TextModel(const fs::path& path, const DecoderOptions& options) : TextModel(start_of(path, options)) {}
 
-TextModel::TextModel(Start start, const DecoderOptions& options)
+TextModel::Start TextModel::start_of(const fs::path& path, DecoderOptions options) {
+  const std::int64_t ns = now_ns();
+  LoadedModel model = load(path, options);
+  return {ns, std::move(model), std::move(options)};
+}
+
+TextModel::TextModel(Start start)
     : tokenizer_(tokenizer_of(start.model)) {
   LoadedModel& model = start.model;
   for (const std::int32_t id : model.hints.eos) ends_.push_back(id);
@@ -93,7 +99,7 @@ TextModel::TextModel(Start start, const DecoderOptions& options)
   if (!model.chat_template.empty())
     chat_.emplace(model.chat_template, token_text(tokenizer_, tokenizer_.bos()),
                   token_text(tokenizer_, tokenizer_.eos()), model.path.string() + ": chat_template");
-  decoder_ = std::make_unique<Decoder>(std::move(model), options);
+  decoder_ = std::make_unique<Decoder>(std::move(model), start.options);
   load_ms_ = static_cast<double>(now_ns() - start.ns) / 1e6;
 }
 

@@ -26,7 +26,8 @@ bool is_gguf(const std::filesystem::path& path);
 
 class TextModel {
  public:
-  /// Reads, compiles and packs. Errors: as load_model, Decoder and load_tokenizer.
+  /// Reads, compiles and packs. `path`: a model, or a file of write_artefact. Errors: as load_model, Decoder,
+  /// load_tokenizer and resolve_artefact.
   TextModel(const std::filesystem::path& path, const DecoderOptions& options);
 
   Decoder& decoder() { return *decoder_; }
@@ -51,8 +52,10 @@ class TextModel {
   struct Start {
     std::int64_t ns;  ///< when the load began
     LoadedModel model;
+    DecoderOptions options;  ///< with the compiled file that the path may be
   };
-  TextModel(Start start, const DecoderOptions& options);
+  static Start start_of(const std::filesystem::path& path, DecoderOptions options);
+  explicit TextModel(Start start);
 
   std::unique_ptr<Decoder> decoder_;
   Tokenizer tokenizer_;

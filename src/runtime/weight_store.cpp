@@ -1,6 +1,7 @@
 #include "runtime/weight_store.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/checked.h"
 #include "device/view.h"
@@ -195,6 +196,33 @@ std::int64_t WeightStore::needed_bytes(const Program& program, const Backend& ba
   return sum;
 }
 
+void WeightStore::fill(const Program& program, const std::vector<Missing>& list, const Backend& backend,
+                       Workers& workers) {
+  const auto pack = [this, &backend](const WeightEntry& e, std::byte* out, Workers& on) {
+    const ModelParam& p = param_of(e);
+    fill_entry(e, p.stored(), p.transposed, backend, on, out);
+    ++packed_tensors_;
+  };
+  std::vector<PackedWeights::Item> kept;
+  std::set<Key> seen;
+  for (const WeightEntry& e : program.weights) {
+    if (as_stored(e) || !seen.insert(key_of(e)).second) continue;
+    const auto wanted =
+        std::find_if(list.begin(), list.end(), [&](const Missing& m) { return key_of(*m.entry) == key_of(e); });
+    // What a flow made itself is no part of the checkpoint that kept entries are found by.
+    if (packed_ == nullptr || params_.at(e.param).owned != nullptr) {
+      if (wanted != list.end()) pack(e, wanted->out, workers);
+    } else if (wanted != list.end()) {
+      kept.push_back({e, wanted->out, wanted->bytes, true});
+    } else {
+      kept.push_back({e, const_cast<std::byte*>(entries_.at(key_of(e))), entry_bytes(e, backend), false});
+    }
+  }
+  if (!kept.empty())
+    packed_->fill(std::move(kept), [pack](const PackedWeights::Item& i, Workers& on) { pack(i.entry, i.bytes, on); },
+                  workers, gate_);
+}
+
 std::vector<const std::byte*> WeightStore::bind(const Program& program, const Backend& backend,
                                                 Workers& workers) {
   std::vector<Missing> list = missing(program, backend);
@@ -204,13 +232,12 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
     for (Missing& m : list) {
       m.out = arena.data() + at;
       at += round_up(m.bytes, kWeightAlign);
-      const ModelParam& p = param_of(*m.entry);
-      fill_entry(*m.entry, p.stored(), p.transposed, backend, workers, m.out);
-      entries_.emplace(key_of(*m.entry), m.out);
-      ++packed_tensors_;
     }
-    bytes_ += at;
+    // Kept before it is filled: a thread may still write it when something else fails.
     arenas_.push_back(std::move(arena));
+    fill(program, list, backend, workers);
+    for (const Missing& m : list) entries_.emplace(key_of(*m.entry), m.out);
+    bytes_ += at;
   }
   std::vector<const std::byte*> out;
   for (const WeightEntry& e : program.weights)

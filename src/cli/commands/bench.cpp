@@ -7,6 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/session_flags.h"
+#include "runtime/artefact.h"
 #include "runtime/bench_model.h"
 
 namespace rlx::cli {
@@ -117,9 +118,11 @@ class Bench {
     options.sequences = f_.sequences.value_or(1);
     BuildOptions build;
     build.context = options.context;
+    // A random model is no checkpoint that would come again.
+    if (source.random) options.aot = nullptr;
     LoadedModel model =
         source.random ? random_model(source.name, f_.type.value_or("q8_0"), f_.layers.value_or(0))
-                      : load_model(source.name, build);
+                      : load_model(resolve_artefact(source.name, options), build);
     Decoder decoder(std::move(model), options);
     BenchOptions bench_options;
     bench_options.repetitions = f_.repetitions.value_or(5);
@@ -166,6 +169,7 @@ Job declare_bench(Arguments& a) {
          "Allow kernels whose sums differ in the last bits (AMX); changes nothing on processors "
          "without AMX");
   a.text("--device", f->session.device, "cpu or reference [cpu]");
+  f->session.declare_cache(a);
   return [f] { return Bench(*f).run(); };
 }
 

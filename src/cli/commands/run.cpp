@@ -50,9 +50,9 @@ ordered_json stats_json(const TextModel& model, const GenerateResult& result) {
           {"epilogue_rows", s.epilogue_rows},
           {"packed_tensors", s.packed_tensors},
           {"step_allocations", result.step_allocations},
-          {"cache_hits", 0},  // no compiled program is kept on disk yet
-          {"cache_misses", 0},
-          {"cache_rebuilds", 0},
+          {"cache_hits", s.cache.hits},
+          {"cache_misses", s.cache.misses},
+          {"cache_rebuilds", s.cache.rebuilds},
           {"load_ms", model.load_ms()},
           {"rss_mb", resident_mib()},
           {"specializations", s.specializations},

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/session_flags.h"
+#include "runtime/artefact.h"
 
 namespace rlx::cli {
 namespace {
@@ -60,7 +61,7 @@ int verify_paths(const VerifyFlags& f) {
   if (f.model || f.reference)
     fail(ErrorCode::usage, "rlx verify: expected PATHs or --model with --reference, found both");
   GoldenOptions options;
-  options.decoder = f.session.options();
+  options.decoder = f.session.options(true);
   options.decoder.compile.fusion = !f.no_fusion;
   options.tolerance = f.tolerance;
   std::vector<fs::path> folders;
@@ -140,11 +141,12 @@ int verify_model(const VerifyFlags& f) {
   if (f.tolerance)
     fail(ErrorCode::usage,
          "rlx verify: --tolerance is for PATHs; with --reference the limits are fixed");
-  DecoderOptions options = f.session.options();
+  DecoderOptions options = f.session.options(true);
   options.compile.fusion = !f.no_fusion;
   BuildOptions build;
   build.context = options.context;
-  Decoder decoder(load_model(*f.model, build), options);
+  const fs::path model = resolve_artefact(*f.model, options);
+  Decoder decoder(load_model(model, build), options);
   const ReferenceResult r = verify_reference(decoder, *f.reference);
   if (f.json)
     write_json(to_json(r));

@@ -1,0 +1,86 @@
+#include "runtime/artefact.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace rlx {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own beside the result, so that the files can be joined without a second disk.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& beside) {
+    const fs::path parent = beside.has_parent_path() ? beside.parent_path() : fs::path(".");
+    std::string name = (parent / ".rlx-compile-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      fail(ErrorCode::io, "{}: cannot write beside it: {}", beside.string(), std::strerror(errno));
+    path_ = name;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const DecoderOptions& options) {
+  BuildOptions build;
+  build.context = options.context;
+  LoadedModel loaded = load_model(model, build);
+  require_decoder(loaded);
+  const WorkFolder work(file);
+  std::string trouble;
+  AotOptions cache_options;
+  cache_options.folder = work.path();
+  cache_options.most_bytes = INT64_MAX;
+  cache_options.warn = [&](const std::string& text) { trouble = text; };
+  ArtefactInfo info;
+  {
+    DecoderOptions with = options;
+    with.aot = std::make_shared<AotCache>(cache_options);
+    // A session that makes no step: its program and its packed weights are what later ones start from.
+    const Decoder decoder(std::move(loaded), with);
+    with.aot->flush();
+    const auto& rows = decoder.dispatch().rows;
+    info.calls = std::count_if(rows.begin(), rows.end(), [](const DispatchRow& r) { return !r.kernel.empty(); });
+    info.packed_tensors = decoder.stats().packed_tensors;
+    info.packed_bytes = decoder.stats().weight_bytes;
+  }
+  if (!trouble.empty()) fail(ErrorCode::io, "{}: {}", file.string(), trouble);
+  write_aot_bundle(work.path(), fs::absolute(model).lexically_normal().string(), file);
+  info.file_bytes = static_cast<std::int64_t>(fs::file_size(file));
+  return info;
+}
+
+fs::path resolve_artefact(const fs::path& path, DecoderOptions& options) {
+  if (!is_aot_bundle(path)) return path;
+  const fs::path source = aot_bundle_source(path);
+  std::error_code ignored;
+  fs::path found = source;
+  if (!fs::exists(found, ignored)) {
+    // A folder's path may end in a slash.
+    const fs::path name = source.has_filename() ? source.filename() : source.parent_path().filename();
+    found = (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
+  }
+  if (!fs::exists(found, ignored))
+    fail(ErrorCode::io, "{}: compiled from {}, which is neither there nor beside this file", path.string(),
+         source.string());
+  AotOptions cache_options;
+  cache_options.verify_content = options.aot != nullptr && options.aot->verifies_content();
+  options.aot = AotCache::of_file(path, cache_options);
+  return found;
+}
+
+}  // namespace rlx

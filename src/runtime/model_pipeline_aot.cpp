@@ -1,0 +1,57 @@
+// What the pipeline reads from disk and keeps there (compiler.md, sections 8 and 9).
+#include "base/error.h"
+#include "runtime/model_pipeline.h"
+
+namespace rlx {
+
+void ModelCompilePipeline::set_aot_cache(std::shared_ptr<AotCache> cache) {
+  const std::lock_guard lock(mutex_);
+  aot_ = std::move(cache);
+}
+
+// The template: of the file of the variant that was asked for first, else compiled.
+CompileResult ModelCompilePipeline::make_result(Graph graph, const Template& of, const CompileOptions& options,
+                                                const AotWish* aot) const {
+  if (aot == nullptr) return compile(std::move(graph), options, backend_);
+  if (of.weights != nullptr) aot->cache.attach(*of.weights->store, of.weights->identity, backend_);
+  std::optional<CompileResult> found = aot->cache.find(aot->name(of.identity), backend_, graph);
+  if (!found) return compile(std::move(graph), options, backend_);
+  found->lir.plan = nullptr;
+  return std::move(*found);
+}
+
+std::optional<ModelCompilePipeline::AotWish> ModelCompilePipeline::aot_wish(const ModelComponent& component,
+                                                                            const CompileOptions& options) const {
+  const std::lock_guard lock(mutex_);
+  if (component.mode() != CompilationMode::Aot || aot_ == nullptr) return std::nullopt;
+  return AotWish{aot_, *aot_, [component, buckets = options.buckets](const TemplateIdentity& of) {
+                   TemplateIdentity rounded = of;
+                   rounded.buckets = buckets;
+                   return aot_name(component, rounded);
+                 }};
+}
+
+CompileResult ModelCompilePipeline::specialize_entry(const Template& from, const DimBinding& binding,
+                                                     const AotWish* aot) const {
+  const SpecializeOptions options = session();
+  if (aot == nullptr) return from.result.specialize(binding, options);
+  const AotName name = aot->name(from.identity);
+  const std::optional<CompileResult> found = aot->cache.find_plan(name, backend_, from.result);
+  // A plan for another count of threads is made anew, which costs no pass; the file stays.
+  if (found && found->lir.plan->threads == options.threads && found->lir.plan->max_context == options.max_context)
+    return *found;
+  CompileResult made = from.result.specialize(binding, options);
+  if (!found) aot->cache.save(name, made, backend_);
+  return made;
+}
+
+std::shared_ptr<CompiledGraph> ModelCompilePipeline::get_or_specialize_aot(AotCache& cache, const std::string& base,
+                                                                           const Digest& key, const DimBinding& binding,
+                                                                           const HirSource& source,
+                                                                           const CompileOptions& options) {
+  const DimBinding upper = options.buckets.round(binding);
+  const AotWish aot{nullptr, cache, [&](const TemplateIdentity&) { return AotName{base, key, upper}; }};
+  return find_or_compile(key, find_or_build(source, options, &aot), upper, &aot);
+}
+
+}  // namespace rlx

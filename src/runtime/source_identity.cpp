@@ -1,0 +1,86 @@
+#include "runtime/source_identity.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/key_writer.h"
+
+namespace rlx {
+namespace {
+
+constexpr std::size_t kSampleBytes = 64;
+
+void write_type(KeyWriter& key, const WeightRef& w) {
+  key.text("tensor", w.name).text("dtype", name(w.dtype)).list("shape", w.shape.size());
+  for (const std::int64_t d : w.shape) key.integer("dim", d);
+}
+
+Digest samples_of(std::span<const std::byte> data) {
+  if (data.size() <= 3 * kSampleBytes) return digest(data);
+  std::string samples;
+  for (const std::size_t at : {std::size_t{0}, data.size() / 2, data.size() - kSampleBytes})
+    samples.append(reinterpret_cast<const char*>(data.data()) + at, kSampleBytes);
+  return digest(samples);
+}
+
+// Everything before the first tensor: names, types, offsets and metadata.
+struct FileHead {
+  std::size_t end = SIZE_MAX;
+};
+
+void write_file(KeyWriter& key, const MappedFile& file, const FileHead& head) {
+  struct stat st {};
+  if (::stat(file.path().c_str(), &st) == 0) {
+    key.integer("inode", static_cast<std::int64_t>(st.st_ino));
+    key.integer("seconds", st.st_mtim.tv_sec).integer("nanoseconds", st.st_mtim.tv_nsec);
+  }
+  key.integer("bytes", static_cast<std::int64_t>(file.bytes().size()));
+  key.digest("head", digest(file.bytes().first(std::min(head.end, file.bytes().size()))));
+}
+
+}  // namespace
+
+Digest source_identity(const WeightSource& source) {
+  KeyWriter key("source");
+  std::map<std::string, std::pair<const MappedFile*, FileHead>> files;  // by path, so that the order is one
+  for (const std::string& name : source.names()) {
+    const WeightRef& w = *source.find(name);
+    write_type(key, w);
+    if (w.file == nullptr) {
+      key.digest("content", digest(w.data));
+      continue;
+    }
+    auto& [file, head] = files[w.file->path()];
+    if (file == nullptr) w.file->check_not_cut();
+    file = w.file;
+    if (w.data.empty()) continue;
+    head.end = std::min(head.end, static_cast<std::size_t>(w.data.data() - w.file->bytes().data()));
+    key.digest("samples", samples_of(w.data));
+  }
+  for (const auto& [path, f] : files) write_file(key, *f.first, f.second);
+  return key.finish();
+}
+
+Digest weights_identity(const BuiltModel& model) {
+  KeyWriter key("weights");
+  if (model.weights != nullptr) key.digest("source", source_identity(*model.weights));
+  for (const ModelParam& p : model.params)
+    key.text("param", p.name).integer("bytes", static_cast<std::int64_t>(p.weight.data.size()));
+  return key.finish();
+}
+
+Digest content_digest(const WeightSource& source) {
+  KeyWriter key("content");
+  for (const std::string& name : source.names()) {
+    const WeightRef& w = *source.find(name);
+    write_type(key, w);
+    if (w.file != nullptr) w.file->check_not_cut();
+    key.digest("data", digest(w.data));
+    if (w.file != nullptr) w.file->drop(w.data);
+  }
+  return key.finish();
+}
+
+}  // namespace rlx
