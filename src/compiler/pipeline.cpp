@@ -6,13 +6,17 @@
 #include "compiler/passes/common_form.h"
 #include "compiler/passes/cse.h"
 #include "compiler/passes/expand_blocks.h"
+#include "compiler/passes/form_regions.h"
 #include "compiler/passes/fuse_gated_linear.h"
 #include "compiler/passes/fuse_linear_bias.h"
 #include "compiler/passes/fuse_linear_residual.h"
 #include "compiler/passes/fuse_norm_quantize.h"
+#include "compiler/passes/fuse_product_input.h"
 #include "compiler/passes/fuse_rope_append.h"
+#include "compiler/passes/fuse_shared_input.h"
 #include "compiler/passes/pack_weights.h"
 #include "compiler/passes/precision.h"
+#include "compiler/passes/propagate_layout.h"
 #include "compiler/passes/select_rows_up.h"
 
 namespace rlx {
@@ -23,6 +27,8 @@ constexpr bool kRequired = true, kFusion = false;
 constexpr Pass kPasses[] = {
     // Models are written in blocks; everything below works on primitive ops.
     {"expand_blocks", expand_blocks, kRequired},
+    // First of all: a transpose, a reshape or a cast between two ops hides them from every pattern below.
+    {"propagate_layout", propagate_layout, kFusion},
     // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops
     // either. Fused forms would hide them.
     {"select_rows_up", select_rows_up, kFusion},
@@ -38,6 +44,13 @@ constexpr Pass kPasses[] = {
     {"precision", precision, kRequired},
     // Needs the quantisations that precision put in.
     {"fuse_norm_quantize", fuse_norm_quantize, kFusion},
+    // After precision, which shares one converted value between the products that take the same format: those can be
+    // one call.
+    {"fuse_shared_input", fuse_shared_input, kFusion},
+    // Last of the products' fusions: Q, K and V read one norm, which has one reader only once they are one call.
+    {"fuse_product_input", fuse_product_input, kFusion},
+    // What the products left: after their fusions, which are worth more than a pass over memory, and before layouts.
+    {"form_regions", form_regions, kFusion},
     // Layout last: it depends on the dtypes that precision chose.
     {"pack_weights", pack_weights, kRequired},
     // What has no kernel here, or is forced, becomes its body; last, so that a pass cannot make

@@ -9,12 +9,14 @@
 #include "ops/attention.h"
 #include "ops/block.h"
 #include "ops/elementwise.h"
+#include "ops/fused.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/product.h"
 #include "ops/quant.h"
 #include "ops/reduction.h"
+#include "ops/region.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
 
@@ -36,7 +38,7 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps =
     make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
                AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{});
+               ProductOps{} + SelectOps{} + FusedOps{} + RegionOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

@@ -83,7 +83,7 @@ Tensor encoded(const Shape& shape, const std::vector<float>& values) {
   return t;
 }
 
-Tensor normal(const SampleOperand& o, Random& random) {
+Tensor normal_tensor(const SampleOperand& o, Random& random) {
   if (encoder(o.shape.dtype) == nullptr) return random_blocks(o.shape, o.scale, random);
   std::vector<float> values(static_cast<std::size_t>(o.shape.elements().evaluate({})));
   for (float& v : values) v = random.normal(o.scale);
@@ -110,7 +110,7 @@ Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
   const auto n = static_cast<std::int64_t>(o.ints.size());
   switch (o.fill) {
     case Fill::normal:
-      return normal(o, random);
+      return normal_tensor(o, random);
     case Fill::given:
       return Tensor::from(dims_of(o.shape), o.ints);
     case Fill::kv:

@@ -4,6 +4,7 @@
 
 #include "ir/rewrite.h"
 #include "ir/source.h"
+#include "ops/fused.h"
 #include "ops/matmul.h"
 #include "ops/quant.h"
 
@@ -47,7 +48,11 @@ bool pack_weights(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
   Packer pack(rewriter, context.backend);
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
-    const std::size_t weights = s.node.is<Linear>() ? 1 : s.node.is<GatedLinear>() ? 2 : 0;
+    const auto fused = s.node.as<FusedLinear>();
+    const std::size_t weights = s.node.is<Linear>()        ? 1
+                                : s.node.is<GatedLinear>() ? 2
+                                : fused                    ? static_cast<std::size_t>(fused->weights)
+                                                           : 0;
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
     for (std::size_t i = 1; i <= weights; ++i) {
       const Value packed = pack(s.b, s.node.inputs[i]);
@@ -55,7 +60,10 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       operands[i] = packed;
     }
     if (weights == 0) return {};
-    return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
+    const Value made = s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin);
+    Rewriter::Answer answer;
+    for (std::size_t k = 0; k < s.node.results.size(); ++k) answer.push_back({made.node, static_cast<std::int32_t>(k)});
+    return answer;
   });
 }
 
