@@ -137,7 +137,7 @@ Sample fused_sample(const FusedCase& f, std::size_t turn) {
   for (int i = 0; i < f.op.weights; ++i)
     if (f.op.bias_at(i) >= 0) operands.push_back(normal({n[static_cast<std::size_t>(i)]}));
   if (f.op.residual) operands.push_back(normal({rows, n[0]}));
-  return make_sample(fmt::format("{}_{}", f.name, rows), f.op, std::move(operands), k);
+  return make_sample(fmt::format("{}_{}_{}", f.name, turn, rows), f.op, std::move(operands), k);
 }
 
 }  // namespace

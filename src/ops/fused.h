@@ -10,8 +10,8 @@ namespace rlx {
 /// the dtype `to`; y_i = h w_i^T + bias_i, one result for each weight. With `gated` there are two weights and one
 /// result, act(h w_0^T) * (h w_1^T); with one weight act and residual are those of Linear.
 /// x: f32[..., k], or with neither `norm` nor `to` any dtype that Linear takes. w_i: [n_i, k] of any storage type.
-/// Operands in this order: x, the weights, norm weight f32[k] (with `norm`), bias_i f32[n_i] for each bit i of `biases`,
-/// residual. y_i: f32[..., n_i]. Every value is the one that RmsNorm, QuantizeRows or Cast, and Linear give.
+/// Operands in this order: x, the weights, the norm's weight f32[k] (with `norm`), bias_i f32[n_i] for each bit i of
+/// `biases`, residual. y_i: f32[..., n_i]. Every value is the one that RmsNorm, QuantizeRows or Cast, and Linear give.
 struct FusedLinear {
   std::int32_t weights = 1;
   std::int32_t biases = 0;  ///< bit i: product i has a bias

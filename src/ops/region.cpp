@@ -266,6 +266,26 @@ RegionValue infer_instr(InferContext& c, const RegionInstr& i, const std::vector
   c.fail("{} gives {}", i.op->name, name(s.dtype));
 }
 
+// A result has the region's shape, or of a column one value per row.
+void check_result(InferContext& c, const RegionProgram& p, const std::vector<RegionValue>& values, int v,
+                  const Shape& domain) {
+  const RegionValue& result = values[static_cast<std::size_t>(v)];
+  std::vector<Dim> want(domain.dims().begin(), domain.dims().end());
+  const int made = v - static_cast<int>(p.inputs.size());
+  if (result.column && !want.empty()) want.back() = 1;
+  if (made >= 0)
+    if (const RegionInstr& i = p.code[static_cast<std::size_t>(made)];
+        is_reduce(i) && !from_blob<Reduce>(i.attrs).keep_dims)
+      want.pop_back();
+  const auto wrong = [&] {
+    return fmt::format("a result {} in a region over {}", checks::dims_text(result.shape), checks::dims_text(domain));
+  };
+  if (result.shape.rank() != static_cast<int>(want.size())) c.fail_text(wrong());
+  for (int axis = 0; axis < result.shape.rank(); ++axis)
+    checks::same(c, result.shape.dim(axis), want[static_cast<std::size_t>(axis)], wrong);
+  c.out(result.shape);
+}
+
 }  // namespace
 
 void Region::infer(InferContext& c) const {
@@ -280,26 +300,16 @@ void Region::infer(InferContext& c) const {
     domain = first ? v.shape : checks::broadcast(c, {domain, "the region"}, {v.shape, "a value"});
     first = false;
   }
-  const auto same = [](const Shape& a, std::span<const Dim> b) {
-    return std::equal(a.dims().begin(), a.dims().end(), b.begin(), b.end());
-  };
-  const Shape column = domain.rank() > 0 ? domain.with_dim(-1, 1) : domain;
   // A reduction of a row that repeats would count its values more than once.
   for (const RegionInstr& i : p.code) {
     const Shape& row = values[static_cast<std::size_t>(i.in[0])].shape;
-    if (reads_rows(i) && !(row.dim(-1) == domain.dim(-1)))
-      c.fail("{} of {} in a region of rows of {}", i.op->name, checks::dims_text(row), domain.dim(-1).text());
+    if (!reads_rows(i)) continue;
+    checks::same(c, row.dim(-1), domain.dim(-1), [&] {
+      return fmt::format("{} of {} in a region of rows of {}", i.op->name, checks::dims_text(row),
+                         domain.dim(-1).text());
+    });
   }
-  for (int v : p.outputs) {
-    const Shape& s = values[static_cast<std::size_t>(v)].shape;
-    const bool fits = !values[static_cast<std::size_t>(v)].column
-                          ? same(s, domain.dims())
-                          : same(s, column.dims()) ||
-                                (domain.rank() > 0 &&
-                                 same(s, domain.dims().first(static_cast<std::size_t>(domain.rank() - 1))));
-    if (!fits) c.fail("a result {} in a region over {}", checks::dims_text(s), checks::dims_text(domain));
-    c.out(s);
-  }
+  for (int v : p.outputs) check_result(c, p, values, v, domain);
 }
 
 namespace {
@@ -346,9 +356,9 @@ Region region_of(std::string_view text) {
 std::vector<Sample> Region::samples() {
   using samples::normal;
   std::vector<Sample> list;
-  const auto add = [&](std::string_view label, std::string_view program, std::vector<SampleOperand> operands,
+  const auto add = [&](std::string_view label, std::string_view text, std::vector<SampleOperand> operands,
                        std::int64_t terms = 1) {
-    list.push_back(make_sample(std::string(label), region_of(program), std::move(operands), terms));
+    list.push_back(make_sample(std::string(label), region_of(text), std::move(operands), terms));
   };
   const DType h = DType::f16, bf = DType::bf16;
   add("chain", "{f32,f32;add(0,1);unary(2):fn=tanh;scale(3):factor=0.5->4}", {normal({5, 600}), normal({600})});
@@ -365,7 +375,8 @@ std::vector<Sample> Region::samples() {
       {normal({3, 768}), normal({3, 768}), normal({768}), normal({768})}, 768);
   add("layer_norm", "{f32,f32;layer_norm(0,1):bias=false->2}", {normal({65, 48}), normal({48})}, 48);
   add("standardise",
-      "{f32;reduce(0):kind=mean:keep_dims=true;sub(0,1);mul(2,2);reduce(3):keep_dims=true;unary(4):fn=rsqrt;mul(2,5)->6,4}",
+      "{f32;reduce(0):kind=mean:keep_dims=true;sub(0,1);mul(2,2);reduce(3):keep_dims=true;unary(4):fn=rsqrt;mul(2,5)"
+      "->6,4}",
       {normal({9, 1030})}, 1030);
   add("sums", "{f32,f32;mul(0,1);reduce(2);reduce(2):kind=max;reduce(0):kind=min:keep_dims=true->3,4,5}",
       {normal({2, 5, 77}), normal({2, 5, 77})}, 77);
@@ -375,9 +386,9 @@ std::vector<Sample> Region::samples() {
   add("halves", "{f16,f16;add(0,1);mul(2,0);cast(3)->4,2}", {normal({5, 48}, h), normal({48}, h)});
   add("bf16", "{f32,bf16;cast(1);add(0,2);cast(3):to=bf16->4}", {normal({5, 48}), normal({5, 48}, bf)});
   add("functions",
-      "{f32;unary(0):fn=abs;unary(1):fn=sqrt;unary(2):fn=sigmoid;unary(3):fn=log;unary(4):fn=softplus;unary(5):fn=sin;"
-      "softcap(6):cap=0.5;unary(7):fn=erf;unary(0):fn=sign;unary(0):fn=floor;unary(0):fn=ceil;unary(0):fn=round->8,9,10,"
-      "11,12}",
+      "{f32;unary(0):fn=abs;unary(1):fn=sqrt;unary(2):fn=sigmoid;unary(3):fn=log;unary(4):fn=softplus;unary(5):fn=sin"
+      ";softcap(6):cap=0.5;unary(7):fn=erf;unary(0):fn=sign;unary(0):fn=floor;unary(0):fn=ceil;unary(0):fn=round"
+      "->8,9,10,11,12}",
       {normal({3, 530}, DType::f32, 3.0f)});
   add("powers", "{f32,f32;unary(0):fn=exp;pow(2,1);div(3,2);unary(4):fn=reciprocal;unary(5):fn=cos->6}",
       {normal({5, 31}), normal({5, 31})});

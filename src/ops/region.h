@@ -47,9 +47,9 @@ const RegionCode& region_code(RegionId id);  ///< what a backend runs; any threa
 std::string print_value(RegionId v);
 bool parse_value(std::string_view text, RegionId& v);
 
-/// The results of a program. Inputs: f32, f16, bf16 or boolean, of shapes that broadcast to one shape [..., n], columns with
-/// last dim 1. Results: of that shape, or [..., 1] or [...] for those that a reduction makes. Each op's
-/// result is rounded to its dtype, so that a region gives what its ops give.
+/// The results of a program. Inputs: f32, f16, bf16 or boolean, of shapes that broadcast to one shape [..., n], columns
+/// with last dim 1. Results: of that shape, or [..., 1] or [...] for those that a reduction makes. Each op's result is
+/// rounded to its dtype, so that a region gives what its ops give.
 struct Region {
   RegionId program;
   static constexpr std::string_view name = "region";

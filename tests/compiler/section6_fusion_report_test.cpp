@@ -180,6 +180,33 @@ return "y" %4, "normed" %3
             Reasons{"the rms_norm is the output \"normed\""});
 }
 
+TEST(section6_NearMiss, ARegionWithAProductInside) {
+  EXPECT_EQ(misses("form_regions", R"(
+  %0 = input "x" : f32[rows, 48]
+  %1 = param "w" : f32[48, 48]
+  %2 = scale(%0) factor=0.5 : f32[rows, 48]
+  %3 = softcap(%2) cap=2 : f32[rows, 48]
+  %4 = linear(%3, %1) act=silu : f32[rows, 48]
+  %5 = mul(%4, %3) : f32[rows, 48]
+  %6 = softcap(%5) cap=2 : f32[rows, 48]
+return "y" %6
+)"),
+            Reasons{"a value between them is made by another op"});
+}
+
+TEST(section6_NearMiss, ARegionOverRowsOfTwoShapes) {
+  EXPECT_EQ(misses("form_regions", R"(
+  %0 = input "x" : f32[rows, 48]
+  %1 = input "v" : f32[48]
+  %2 = softcap(%1) cap=2 : f32[48]
+  %3 = scale(%2) factor=0.5 : f32[48]
+  %4 = mul(%0, %3) : f32[rows, 48]
+  %5 = softcap(%4) cap=2 : f32[rows, 48]
+return "y" %5
+)"),
+            Reasons{"rows of two shapes"});
+}
+
 // Without a report no text is made: the same graph comes out.
 TEST(section6_FusionReportOff, ChangesNothing) {
   const LoadedModel loaded = load_model(fs::path(RLX_TEST_DIR) / "goldens/models/llama");

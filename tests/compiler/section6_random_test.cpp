@@ -57,7 +57,7 @@ class RandomGraph {
   }
   Value of(DType d) {
     for (int i = 0; i < 20; ++i)
-      if (const Value v = any(); b_.shape(v).dtype == d) return v;
+      if (const Value v = any(); b_.shape(v).dtype == d && b_.shape(v).rank() > 0) return v;
     return pool_[0];
   }
   Value param(std::initializer_list<Dim> dims, DType d = DType::f32) {

@@ -35,11 +35,14 @@ namespace {
 
 #define RLX_LIST(level)                                                                                       \
   level::attention_kernels(), level::elementwise_kernels(), level::fused_kernels(), level::kv_kernels(),      \
-      level::matmul_kernels(), level::norm_kernels(), level::quantize_kernels(), level::region_kernels(), level::rope_kernels()
+      level::matmul_kernels(), level::norm_kernels(), level::quantize_kernels(), level::region_kernels(), \
+      level::rope_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
-                                avx512_bf16::fused_kernels(), RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline), index_kernels()};
+                                avx512_bf16::fused_kernels(),     RLX_LIST(avx512),
+                                RLX_LIST(avx2),                   RLX_LIST(baseline),
+                                index_kernels()};
   std::vector<Kernel> all;
   for (const KernelTable& table : tables) all.insert(all.end(), table.rows, table.rows + table.count);
   std::stable_sort(all.begin(), all.end(), [](const Kernel& a, const Kernel& b) { return a.isa > b.isa; });

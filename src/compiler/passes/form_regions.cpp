@@ -152,6 +152,24 @@ class RegionFinder {
     return false;
   }
 
+  // Whether an op that reads whole rows would read one value per row.
+  bool reduces_columns(const std::set<std::int32_t>& nodes, const Dims& domain) const {
+    std::set<std::int32_t> columns;
+    const auto is_column = [&](Value v) {
+      if (nodes.contains(v.node)) return columns.contains(v.node);
+      const Shape& s = graph_.shape(v);
+      return (s.rank() == 0 || is_one(s.dim(-1))) && !is_one(domain.back());
+    };
+    for (std::int32_t n : nodes) {
+      const Node& node = graph_.node(n);
+      const bool reads_row = node.def->has(Trait::reduction);
+      if (reads_row && is_column(node.inputs[0])) return true;
+      if (node.is<Reduce>() || (!reads_row && std::all_of(node.inputs.begin(), node.inputs.end(), is_column)))
+        columns.insert(n);
+    }
+    return false;
+  }
+
   std::string obstacle(std::int32_t a, std::int32_t b) const {
     const Group &x = groups_[static_cast<std::size_t>(a)], &y = groups_[static_cast<std::size_t>(b)];
     if (x.domain != y.domain && !columns_of(x, y) && !columns_of(y, x)) return "rows of two shapes";
@@ -159,6 +177,7 @@ class RegionFinder {
     std::set<std::int32_t> set(x.nodes.begin(), x.nodes.end());
     set.insert(y.nodes.begin(), y.nodes.end());
     if (reads_dropped(set)) return "a reduction that drops its axis";
+    if (reduces_columns(set, is_one(x.domain.back()) ? y.domain : x.domain)) return "a reduction of a reduction";
     if (inputs_of(set) > kRegionInputs) return "the region would read too many values";
     if (outputs_of(set) > kRegionOutputs) return "the region would have too many results";
     return passes_outside(a, b, set) ? "a value between them is made by another op" : std::string();
@@ -359,11 +378,11 @@ bool runs_regions(const Backend& backend) {
 
 bool form_regions(Graph& graph, const PassContext& context) {
   if (!runs_regions(context.backend)) return false;
-  drop_dead(graph);
+  const bool dropped = drop_dead(graph);
   RegionFinder finder(graph, context);
   finder.run();
   const auto& groups = finder.groups();
-  if (std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.nodes.empty(); })) return false;
+  if (std::all_of(groups.begin(), groups.end(), [](const Group& g) { return g.nodes.empty(); })) return dropped;
   const FusionNotes notes(context, "form_regions");
   graph = RegionWriter(graph, finder, notes).run();
   return true;

@@ -5,6 +5,7 @@
 #include "compiler/passes/fusion_notes.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
+#include "ops/quant.h"
 
 namespace rlx {
 namespace {
@@ -14,6 +15,22 @@ constexpr std::size_t kMost = 3;  // products of one call
 // Products that read one value, by the first of them.
 using Groups = std::map<std::int32_t, std::vector<std::int32_t>>;
 
+// A packing or an exchange of axes that the weight store does: it can be made again anywhere behind its param.
+bool made_of_weight(const Node& n) { return n.is<Pack>() || n.is<TransposeWeight>(); }
+
+bool stands_before(const Graph& graph, Value v, std::int32_t first) {
+  constexpr int kSteps = 4;  // an exchange of axes and a packing, with room
+  for (int i = 0; i < kSteps && v.node > first && made_of_weight(graph.node(v)); ++i) v = graph.node(v).inputs[0];
+  return v.node < first;
+}
+
+// The new value of an old one that stands before the first product, or that is made again there.
+Value bring(const Rewriter& rewriter, const Rewriter::Site& s, Value v) {
+  if (v.node < s.index) return rewriter.now(v);
+  const Node& n = rewriter.old().node(v);
+  return s.b.graph().add(*n.def, n.attrs, {bring(rewriter, s, n.inputs[0])}, n.origin);
+}
+
 std::string member_obstacle(const Graph& graph, std::int32_t first, std::int32_t i) {
   const Node& n = graph.node(i);
   const Linear linear = *n.as<Linear>();
@@ -21,7 +38,7 @@ std::string member_obstacle(const Graph& graph, std::int32_t first, std::int32_t
   if (linear.residual) return "a product on the same input has a residual";
   // The call stands at the place of its first product: all that it reads must be there.
   for (Value v : n.inputs)
-    if (v.node > first) return "a weight of a product on the same input is declared after the first product";
+    if (!stands_before(graph, v, first)) return "a weight of a product on the same input is declared after the first product";
   return {};
 }
 
@@ -58,10 +75,10 @@ Value join(const Rewriter& rewriter, const Rewriter::Site& s, std::span<const st
   for (std::size_t k = 0; k < group.size(); ++k) {
     const Node& n = rewriter.old().node(group[k]);
     const Linear linear = *n.as<Linear>();
-    operands.push_back(rewriter.now(n.inputs[1]));
+    operands.push_back(bring(rewriter, s, n.inputs[1]));
     if (!linear.bias) continue;
     op.biases |= 1 << k;
-    biases.push_back(rewriter.now(n.inputs[2]));
+    biases.push_back(bring(rewriter, s, n.inputs[2]));
   }
   operands.insert(operands.end(), biases.begin(), biases.end());
   return s.b.emit(op, std::move(operands));

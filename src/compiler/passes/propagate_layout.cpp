@@ -84,7 +84,8 @@ Rewriter::Answer drop_repeats(const Rewriter& rewriter, const Rewriter::Site& s)
   if (!s.node.def->has(Trait::elementwise) || s.node.inputs.size() < 2) return {};
   const auto full = [&](std::size_t i) {
     const Shape& shape = rewriter.old().shape(s.node.inputs[i]);
-    return !rewriter.producer(s.node, i).is<BroadcastTo>() && shape.with(DType::f32) == s.node.results[0].with(DType::f32);
+    return !rewriter.producer(s.node, i).is<BroadcastTo>() &&
+           shape.with(DType::f32) == s.node.results[0].with(DType::f32);
   };
   bool any = false;
   for (std::size_t i = 0; i < s.node.inputs.size(); ++i) any |= full(i);

@@ -77,13 +77,15 @@ bool one_level(Graph& graph, const FusionNotes& notes) {
 
 bool select_rows_up(Graph& graph, const PassContext& context) {
   bool changed = false;
-  const FusionNotes notes(context, "select_rows_up");
-  while (one_level(graph, notes)) {
+  // What one round leaves the next may take: near misses are those of the last, which changes nothing.
+  const FusionNotes none({context.options, context.backend}, "select_rows_up");
+  while (one_level(graph, none)) {
     // A residual stream is selected once for the sum and once for the norm: joined, it has one
     // reader again and can move on.
     cse(graph, context);
     changed = true;
   }
+  if (context.fusion != nullptr) one_level(graph, FusionNotes(context, "select_rows_up"));
   return changed;
 }
 
