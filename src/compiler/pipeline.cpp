@@ -14,6 +14,7 @@
 #include "compiler/passes/fuse_product_input.h"
 #include "compiler/passes/fuse_rope_append.h"
 #include "compiler/passes/fuse_shared_input.h"
+#include "compiler/passes/matmul_to_linear.h"
 #include "compiler/passes/pack_weights.h"
 #include "compiler/passes/precision.h"
 #include "compiler/passes/propagate_layout.h"
@@ -35,6 +36,8 @@ constexpr Pass kPasses[] = {
     // Joins the copies that moving select_rows made, so that a fusion sees one producer with one
     // reader.
     {"cse", cse, kFusion},
+    // Before the fusions of products, which all match linear.
+    {"matmul_to_linear", matmul_to_linear, kFusion},
     // Bias before gate and residual: act(x w^T + bias) is the inner part of both.
     {"fuse_linear_bias", fuse_linear_bias, kFusion},
     {"fuse_gated_linear", fuse_gated_linear, kFusion},

@@ -383,7 +383,7 @@ std::vector<Sample> Region::samples() {
   add("prod", "{f32;clamp(0):low=0.9:high=1.1;reduce(1):kind=prod->2}", {normal({6, 40})}, 40);
   add("where", "{f32,f32;compare(0,1):relation=gt;where(2,0,1);minimum(3,0);maximum(1,3)->4,5,2}",
       {normal({5, 100}), normal({100})});
-  add("halves", "{f16,f16;add(0,1);mul(2,0);cast(3)->4,2}", {normal({5, 48}, h), normal({48}, h)});
+  add("halves", "{f16,f16;sub(0,1);maximum(2,0);cast(3)->4,2}", {normal({5, 48}, h), normal({48}, h)});
   add("bf16", "{f32,bf16;cast(1);add(0,2);cast(3):to=bf16->4}", {normal({5, 48}), normal({5, 48}, bf)});
   add("functions",
       "{f32;unary(0):fn=abs;unary(1):fn=sqrt;unary(2):fn=sigmoid;unary(3):fn=log;unary(4):fn=softplus;unary(5):fn=sin"

@@ -180,6 +180,66 @@ return "y" %4, "normed" %3
             Reasons{"the rms_norm is the output \"normed\""});
 }
 
+TEST(section6_NearMiss, SelectedRowsOfAHalf) {
+  EXPECT_EQ(misses("select_rows_up", R"(
+  %0 = input "x" : f16[rows, 48]
+  %1 = input "out_rows" : i32[out_rows]
+  %2 = cast(%0) : f32[rows, 48]
+  %3 = select_rows(%2, %1) : f32[out_rows, 48]
+return "y" %3
+)"),
+            Reasons{"cast reads rows of f16"});
+}
+
+TEST(section6_NearMiss, AProductWithABatchOfWeights) {
+  EXPECT_EQ(misses("matmul_to_linear", R"(
+  %0 = input "x" : f32[2, 5, 32]
+  %1 = param "w" : f32[2, 32, 16]
+  %2 = batched_matmul(%0, %1) : f32[2, 5, 16]
+return "y" %2
+)"),
+            Reasons{"a weight of f32[2, 32, 16]: expected two dims"});
+}
+
+// A product with a param, its bias and its activation are one call.
+TEST(section6_GeneralGraph, MatmulBiasAndActivationAreOneCall) {
+  const Graph graph = parse_graph(R"(graph "g" stage=mir
+  %0 = input "x" : f32[rows, 32]
+  %1 = param "w" : f32[32, 48]
+  %2 = param "b" : f32[48]
+  %3 = batched_matmul(%0, %1) : f32[rows, 48]
+  %4 = add(%3, %2) : f32[rows, 48]
+  %5 = activation(%4) act=gelu : f32[rows, 48]
+return "y" %5
+)",
+                                  "text");
+  const CompileResult r = compile(graph, pinned(Activations::f32), cpu::backend());
+  ASSERT_EQ(r.lir.program->calls.size(), 1u);
+  EXPECT_EQ(r.lir.program->calls[0].def->name, "linear");
+  EXPECT_NE(r.lir.program->calls[0].kernel, nullptr);
+}
+
+// Everything that a region takes runs on kernels: a general graph of such ops has no reference call.
+TEST(section6_GeneralGraph, RegionsLeaveNothingToTheReference) {
+  const Graph graph = parse_graph(R"(graph "g" stage=mir
+  %0 = input "x" : f32[rows, 48]
+  %1 = input "h" : f16[rows, 48]
+  %2 = param "w" : f32[48]
+  %3 = cast(%1) : f32[rows, 48]
+  %4 = compare(%0, %3) relation=gt : boolean[rows, 48]
+  %5 = where(%4, %0, %3) : f32[rows, 48]
+  %6 = unary(%5) fn=exp : f32[rows, 48]
+  %7 = layer_norm(%6, %2) bias=false : f32[rows, 48]
+  %8 = log_softmax(%7) : f32[rows, 48]
+  %9 = reduce(%8) kind=max : f32[rows]
+return "y" %9, "z" %8
+)",
+                                  "text");
+  const CompileResult r = compile(graph, pinned(Activations::f32), cpu::backend());
+  EXPECT_EQ(r.dispatch.count(DispatchKind::reference), 0);
+  EXPECT_EQ(r.lir.program->calls.size(), 1u);
+}
+
 TEST(section6_NearMiss, ARegionWithAProductInside) {
   EXPECT_EQ(misses("form_regions", R"(
   %0 = input "x" : f32[rows, 48]
