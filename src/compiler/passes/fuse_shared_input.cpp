@@ -38,7 +38,8 @@ std::string member_obstacle(const Graph& graph, std::int32_t first, std::int32_t
   if (linear.residual) return "a product on the same input has a residual";
   // The call stands at the place of its first product: all that it reads must be there.
   for (Value v : n.inputs)
-    if (!stands_before(graph, v, first)) return "a weight of a product on the same input is declared after the first product";
+    if (!stands_before(graph, v, first))
+      return "a weight of a product on the same input is declared after the first product";
   return {};
 }
 
