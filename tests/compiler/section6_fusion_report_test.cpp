@@ -180,6 +180,56 @@ return "y" %4, "normed" %3
             Reasons{"the rms_norm is the output \"normed\""});
 }
 
+TEST(section6_NearMiss, ANormOfQueryAloneAndAnotherRope) {
+  const auto append = [](const std::string& q, const std::string& k) {
+    return R"(
+  %0 = input "x" : f32[rows, 32]
+  %1 = input "k" : f32[rows, 32]
+  %2 = state "kv.0" : kv<f32>[2, 16]
+  %3 = input "seq_start" : i32[batch + 1]
+  %4 = input "past" : i32[batch]
+  %5 = input "slot" : i32[batch]
+  %6 = state "pages" : pages
+  %7 = input "inv_freq" : f32[8]
+  %8 = input "positions" : i32[rows]
+  %9 = rope(%0, %7, %8) head_dim=16 rotary_dim=16)" +
+           q + R"( : f32[rows, 32]
+  %10 = rope(%1, %7, %8) head_dim=16 rotary_dim=16)" +
+           k + R"( : f32[rows, 32]
+  %11 = kv_append(%2, %10, %1, %3, %4, %5, %6) : kv<f32>[2, 16]
+  %12 = attention(%9, %11, %3, %4, %5, %6) heads=2 : f32[rows, 32]
+)";
+  };
+  EXPECT_EQ(misses("fuse_rope_append", append(" style=adjacent", "") + "return \"y\" %12\n"),
+            Reasons{"the ropes of q and k differ"});
+  EXPECT_EQ(misses("fuse_rope_append", append("", "") + "return \"y\" %12, \"k\" %10\n"),
+            Reasons{"the rope is the output \"k\""});
+}
+
+TEST(section6_NearMiss, AProductBesideAnother) {
+  EXPECT_EQ(misses("fuse_shared_input", std::string(kProduct) + R"(
+  %3 = linear(%0, %1) : f32[rows, 48]
+  %4 = linear(%0, %1) act=silu : f32[rows, 48]
+  %5 = param "late" : f32[48, 32]
+  %6 = linear(%0, %5) : f32[rows, 48]
+return "y" %3, "z" %4, "l" %6
+)"),
+            (Reasons{"a product on the same input has an activation",
+                     "a weight of a product on the same input is declared after the first product"}));
+}
+
+TEST(section6_NearMiss, AProductWhoseNormIsReadTwice) {
+  EXPECT_EQ(misses("fuse_product_input", R"(
+  %0 = input "x" : f32[rows, 32]
+  %1 = param "n" : f32[32]
+  %2 = param "w" : f32[32, 32]
+  %3 = rms_norm(%0, %1) : f32[rows, 32]
+  %4 = linear(%3, %2, %3) residual=true : f32[rows, 32]
+return "y" %4
+)"),
+            Reasons{"the rms_norm has 2 readers"});
+}
+
 TEST(section6_NearMiss, SelectedRowsOfAHalf) {
   EXPECT_EQ(misses("select_rows_up", R"(
   %0 = input "x" : f16[rows, 48]
