@@ -1,6 +1,7 @@
 #include "compiler/passes/select_rows_up.h"
 
-#include "compiler/passes/cse.h"
+#include <map>
+
 #include "compiler/passes/fusion_notes.h"
 #include "ir/rewrite.h"
 #include "ops/arithmetic.h"
@@ -43,50 +44,76 @@ std::vector<bool> selected(const Graph& graph, const Node& n) {
   return list;
 }
 
-// One level: select_rows(op(x...), i) -> op(select_rows(x, i)...).
-bool one_level(Graph& graph, const FusionNotes& notes) {
-  Rewriter rewriter(graph);
-  return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
-    if (!s.node.is<SelectRows>()) return {};
-    const Node& made = rewriter.producer(s.node, 0);
-    if (!keeps_rows_apart(made) || made.results.size() != 1) return {};
-    if (!rewriter.single_use(s.node.inputs[0])) {
-      notes.missed(s, [&] { return shared_reason(rewriter.old(), s.node.inputs[0]); });
-      return {};
-    }
-    // With a number of rows that is known, a constant operand may have as many by chance.
-    if (made.results[0].dim(0).is_constant()) return {};
-    const std::vector<bool> rows = selected(rewriter.old(), made);
-    std::vector<Value> operands;
-    for (std::size_t i = 0; i < made.inputs.size(); ++i) {
-      const DType d = rewriter.old().shape(made.inputs[i]).dtype;
-      if (rows[i] && d != DType::f32 && d != DType::xq8) {
-        notes.missed(s, [&] { return fmt::format("{} reads rows of {}", made.def->name, name(d)); });
-        return {};
+// Which rows each node is to compute: the index of the select_rows that all its readers go through, or none.
+class Selection {
+ public:
+  Selection(const Graph& graph, const FusionNotes& notes)
+      : graph_(graph), index_(graph.nodes().size()), wanted_(graph.nodes().size()) {
+    std::vector<bool> kept(graph.nodes().size(), false);  // read by something that wants all rows
+    for (const Output& o : graph.outputs()) kept[static_cast<std::size_t>(o.value.node)] = true;
+    for (std::size_t k = graph.nodes().size(); k-- > 0;) {
+      const auto i = static_cast<std::int32_t>(k);
+      const Node& n = graph.node(i);
+      if (wanted_[k] && keeps_rows_apart(n) && n.results.size() == 1) decide(i, kept[k], notes);
+      const std::vector<bool> rows = index_[k] ? selected(graph, n) : std::vector<bool>(n.inputs.size(), false);
+      for (std::size_t o = 0; o < n.inputs.size(); ++o) {
+        const Value by = n.is<SelectRows>() && o == 0 ? n.inputs[1] : rows[o] ? index_[k] : Value{};
+        const auto from = static_cast<std::size_t>(n.inputs[o].node);
+        Value& wanted = wanted_[from];
+        if (!by || (wanted && wanted != by)) kept[from] = true;
+        if (by) wanted = by;
       }
     }
-    for (std::size_t i = 0; i < made.inputs.size(); ++i) {
-      const Value v = rewriter.now(made.inputs[i]);
-      operands.push_back(rows[i] ? s.b(SelectRows{}, v, s.inputs[1]) : v);
+  }
+
+  Value index(std::int32_t node) const { return index_[static_cast<std::size_t>(node)]; }
+
+ private:
+  void decide(std::int32_t i, bool kept, const FusionNotes& notes) {
+    const Node& n = graph_.node(i);
+    const Value by = wanted_[static_cast<std::size_t>(i)];
+    // With a number of rows that is known, a constant operand may have as many by chance.
+    if (n.results[0].dim(0).is_constant()) return;
+    if (kept) return notes.missed(n, i, [&] { return shared_reason(graph_, {i, 0}); });
+    if (by.node >= i)
+      return notes.missed(n, i, [&] { return fmt::format("the wanted rows are made after the {}", n.def->name); });
+    const std::vector<bool> rows = selected(graph_, n);
+    for (std::size_t o = 0; o < n.inputs.size(); ++o) {
+      const DType d = graph_.shape(n.inputs[o]).dtype;
+      if (rows[o] && d != DType::f32 && d != DType::xq8)
+        return notes.missed(n, i, [&] { return fmt::format("{} reads rows of {}", n.def->name, name(d)); });
     }
-    return {s.b.graph().add(*made.def, made.attrs, std::move(operands), made.origin)};
-  });
-}
+    index_[static_cast<std::size_t>(i)] = by;
+  }
+
+  const Graph& graph_;
+  std::vector<Value> index_, wanted_;
+};
 
 }  // namespace
 
 bool select_rows_up(Graph& graph, const PassContext& context) {
-  bool changed = false;
-  // What one round leaves the next may take: near misses are those of the last, which changes nothing.
-  const FusionNotes none({context.options, context.backend}, "select_rows_up");
-  while (one_level(graph, none)) {
-    // A residual stream is selected once for the sum and once for the norm: joined, it has one
-    // reader again and can move on.
-    cse(graph, context);
-    changed = true;
-  }
-  if (context.fusion != nullptr) one_level(graph, FusionNotes(context, "select_rows_up"));
-  return changed;
+  const FusionNotes notes(context, "select_rows_up");
+  const Selection selection(graph, notes);
+  Rewriter rewriter(graph);
+  std::map<std::pair<std::int32_t, std::int32_t>, Value> made;  // a value that is selected once for all its readers
+  const auto chosen = [&](Builder& b, Value v, Value index) {
+    if (selection.index(v.node)) return rewriter.now(v);
+    Value& value = made[{v.node, v.index}];
+    if (!value || b.graph().node(value).inputs[1] != rewriter.now(index))
+      value = b(SelectRows{}, rewriter.now(v), rewriter.now(index));
+    return value;
+  };
+  return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
+    if (s.node.is<SelectRows>() && selection.index(s.node.inputs[0].node)) return {s.inputs[0]};
+    const Value index = selection.index(s.index);
+    if (!index) return {};
+    const std::vector<bool> rows = selected(rewriter.old(), s.node);
+    std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (rows[i]) operands[i] = chosen(s.b, s.node.inputs[i], index);
+    return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
+  });
 }
 
 }  // namespace rlx
