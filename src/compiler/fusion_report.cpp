@@ -14,7 +14,9 @@ std::map<std::string, std::int64_t> FusionReport::counts() const {
 
 std::string FusionReport::text() const {
   std::string text = fmt::format("{} nodes became {}\n", nodes_before, nodes_after);
-  for (const auto& [op, n] : counts()) text += fmt::format("{:<20} {:>5}\n", op, n);
+  std::map<std::pair<std::string, std::string>, std::int64_t> made;
+  for (const FusedNode& f : fused) ++made[{f.pass, f.op}];
+  for (const auto& [what, n] : made) text += fmt::format("{:>5} {:<20} by {}\n", n, what.second, what.first);
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> missed;
   for (const NearMiss& m : near_misses) missed[{m.pass, m.reason}].push_back(m.origin);
   for (const auto& [what, places] : missed)

@@ -8,13 +8,18 @@
 #include "compiler/passes/dce.h"
 #include "compiler/passes/expand_blocks.h"
 #include "compiler/passes/fold_constants.h"
+#include "compiler/passes/form_regions.h"
 #include "compiler/passes/fuse_gated_linear.h"
 #include "compiler/passes/fuse_linear_bias.h"
 #include "compiler/passes/fuse_linear_residual.h"
 #include "compiler/passes/fuse_norm_quantize.h"
+#include "compiler/passes/fuse_product_input.h"
 #include "compiler/passes/fuse_rope_append.h"
+#include "compiler/passes/fuse_shared_input.h"
+#include "compiler/passes/matmul_to_linear.h"
 #include "compiler/passes/pack_weights.h"
 #include "compiler/passes/precision.h"
+#include "compiler/passes/propagate_layout.h"
 #include "compiler/passes/select_rows_up.h"
 
 namespace rlx {
@@ -29,12 +34,16 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, kFusion},
     // Readers that nothing needs would keep a fusion from seeing that a value has one reader.
     {"dce", dce, kFusion},
+    // Before the patterns: a transpose, a reshape or a cast between two ops hides them from all below.
+    {"propagate_layout", propagate_layout, kFusion},
     // Before any fusion: rows that nobody wants then cost nothing in the last layer's row-wise ops
     // either. Fused forms would hide them.
     {"select_rows_up", select_rows_up, kFusion},
     // Joins the copies that moving select_rows made, so that a fusion sees one producer with one
     // reader.
     {"cse", cse, kFusion},
+    // Before the fusions of products, which all match linear.
+    {"matmul_to_linear", matmul_to_linear, kFusion},
     // Bias before gate and residual: act(x w^T + bias) is the inner part of both.
     {"fuse_linear_bias", fuse_linear_bias, kFusion},
     {"fuse_gated_linear", fuse_gated_linear, kFusion},
@@ -44,6 +53,13 @@ constexpr Pass kPasses[] = {
     {"precision", precision, kRequired},
     // Needs the quantisations that precision put in.
     {"fuse_norm_quantize", fuse_norm_quantize, kFusion},
+    // After precision, which shares one converted value between the products that take the same format: those can be
+    // one call.
+    {"fuse_shared_input", fuse_shared_input, kFusion},
+    // Last of the products' fusions: Q, K and V read one norm, which has one reader only once they are one call.
+    {"fuse_product_input", fuse_product_input, kFusion},
+    // What the products left: after their fusions, which are worth more than a pass over memory, and before layouts.
+    {"form_regions", form_regions, kFusion},
     // Layout last: it depends on the dtypes that precision chose.
     {"pack_weights", pack_weights, kRequired},
     // What has no kernel here, or is forced, becomes its body; last, so that a pass cannot make

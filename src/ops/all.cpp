@@ -15,6 +15,7 @@
 #include "ops/control.h"
 #include "ops/dense_attention.h"
 #include "ops/elementwise.h"
+#include "ops/fused.h"
 #include "ops/index.h"
 #include "ops/lora.h"
 #include "ops/matmul.h"
@@ -24,6 +25,7 @@
 #include "ops/quant.h"
 #include "ops/recurrent.h"
 #include "ops/reduction.h"
+#include "ops/region.h"
 #include "ops/sample_op.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
@@ -47,7 +49,8 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
-    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{});
+    RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{} +
+    FusedOps{} + RegionOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

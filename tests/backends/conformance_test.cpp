@@ -11,6 +11,7 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/kernels.h"
 #include "device/view.h"
+#include "ops/fused.h"
 #include "ops/materialize.h"
 #include "tensor/quant/codec.h"
 
@@ -34,7 +35,9 @@ struct Arrangement {
       false;  // rows of f32 matrices 12 bytes apart from each other, 4 bytes off alignment
 };
 
-bool is_weight(const Kernel& row, std::size_t i) {
+bool is_weight(const Kernel& row, const Sample& sample, std::size_t i) {
+  if (row.op == "fused_linear")
+    return i >= 1 && i <= static_cast<std::size_t>(from_blob<FusedLinear>(sample.op).weights);
   if (row.op == "expert_linear") return i == 2;
   if (row.op == "expert_gated_linear") return i == 2 || i == 3;
   return (row.op == "linear" && i == 1) || (row.op == "gated_linear" && (i == 1 || i == 2));
@@ -54,7 +57,7 @@ class RowRun {
 
   bool accepted() const {
     for (std::size_t i = 0; how_.packed_weights && i < in_shapes_.size(); ++i)
-      if (is_weight(row_, i) && !backend_.can_pack(in_shapes_[i].dtype, in_shapes_[i].dtype,
+      if (is_weight(row_, sample_, i) && !backend_.can_pack(in_shapes_[i].dtype, in_shapes_[i].dtype,
                                                    *in_shapes_[i].dim(-1).constant()))
         return false;
     return row_.accepts == nullptr || row_.accepts({sample_.op.data(), in_shapes_, out_shapes_});
@@ -79,7 +82,7 @@ class RowRun {
   Shape shape_of(std::size_t i) const {
     const Shape& s = sample_.operands[i].shape;
     if (s.kind == ShapeKind::kv) return s.with(backend_.kv_layout());
-    return how_.packed_weights && is_weight(row_, i) ? s.with(Layout::p16) : s;
+    return how_.packed_weights && is_weight(row_, sample_, i) ? s.with(Layout::p16) : s;
   }
 
   std::size_t state_operand() const {

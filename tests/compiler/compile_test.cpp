@@ -88,9 +88,10 @@ TEST(Specialize, CallsThatTouchOtherBytesNeedNoBarrier) {
   Graph g("pair");
   Builder b(g);
   const Value x = b.input("x", Shape({sym::rows, 64}, DType::f32));
+  const Value other = b.input("other", Shape({sym::rows, 64}, DType::f32));  // products of one input are one call
   const Value w = b.param("w", Shape({48, 64}, DType::f32));
   const Value v = b.param("v", Shape({48, 64}, DType::f32));
-  g.set_outputs({{"y", b(Linear{}, x, w)}, {"z", b(Linear{}, x, v)}});
+  g.set_outputs({{"y", b(Linear{}, x, w)}, {"z", b(Linear{}, other, v)}});
   const CompileResult r = compile(g, {}, cpu::backend());
   ASSERT_EQ(r.lir.program->calls.size(), 2u);
   const Plan plan = specialize(*r.lir.program, {{sym::rows, 3}}, {2, 0});

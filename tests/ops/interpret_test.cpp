@@ -22,7 +22,7 @@ Graph body_graph(const OpDef& def, const Sample& sample) {
   std::vector<Value> operands;
   for (const SampleOperand& o : sample.operands) {
     const std::size_t i = operands.size();
-    const std::string source = i < def.operands.size() ? std::string(def.operands[i]) : "more";
+    const std::string source = i < def.operands.size() ? std::string(def.operands[i]) : fmt::format("operand{}", i);
     operands.push_back(o.shape.is_state() ? b.state(source, o.shape) : b.input(source, o.shape));
   }
   Body body(b, operands);

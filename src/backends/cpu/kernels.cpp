@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/dense_attention.h"
+#include "backends/cpu/fused_linear.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/matmul_experts.h"
@@ -21,6 +22,7 @@
   X(level, dense_attention)    \
   X(level, elementwise)        \
   X(level, expert)             \
+  X(level, fused)              \
   X(level, general)            \
   X(level, kv)                 \
   X(level, matmul)             \
@@ -30,6 +32,7 @@
   X(level, quantize)           \
   X(level, recurrent)          \
   X(level, reduction)          \
+  X(level, region)             \
   X(level, rope)
 #define RLX_DECLARE(level, family)   \
   namespace rlx::cpu::level {        \
@@ -52,6 +55,7 @@ std::vector<Kernel> joined() {
       avx512_bf16::attention_kernels(),
       avx512_bf16::matmul_kernels(),
       avx512_bf16::expert_kernels(),
+      avx512_bf16::fused_kernels(),
       RLX_FAMILIES(RLX_TABLE, avx512) RLX_FAMILIES(RLX_TABLE, avx2) RLX_FAMILIES(RLX_TABLE, baseline)
       index_kernels(),
       relative_bias_kernels(),

@@ -1,5 +1,7 @@
 // Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and
 // finishes each tile (bias, activation, residual) while its sums are in the cache.
+#include "backends/cpu/fused_input.h"
+#include "backends/cpu/fused_linear.h"
 #include "backends/cpu/matmul_product.h"
 #include "backends/cpu/matmul_tile.h"
 #include "backends/cpu/simd_math.h"
@@ -221,6 +223,61 @@ Product product(const KernelArgs& a, int weights) {
   return p;
 }
 
+/// The products of a FusedLinear over one input.
+struct FusedRun {
+  const FusedLinear& op;
+  const KernelArgs& a;
+  Product parts[3];
+  std::int64_t panels = 0;  ///< of all products
+};
+
+FusedRun fused_run(const FusedLinear& op, const KernelArgs& a) {
+  FusedRun run{op, a, {}};
+  for (int i = 0; i < op.products(); ++i) {
+    KernelArgs of = a;
+    const TensorView in[3] = {a.in[0], a.in[1 + i], a.in[op.gated ? 2 : 1]};
+    of.in = in;
+    of.out = a.out + i;
+    Product& p = run.parts[i];
+    p = product(of, op.gated ? 2 : 1);
+    if (op.to != DType::f32) p.x_type = op.to;
+    p.act = op.act;
+    if (const int at = op.bias_at(i); at >= 0) p.bias = static_cast<const float*>(a.in[at].data);
+    if (op.residual) p.residual = rows_of(a.in[op.residual_at()]);
+    if (op.prologue()) p.scratch += fused_rows_scratch(p.x_type, p.k);
+    run.panels += panel_count(p.n);
+  }
+  return run;
+}
+
+/// Tokens [first, first + count) of the input as the products read them: made in this worker's scratch, by every worker
+/// for itself, which costs less than to wait for the others (kernels.md, 2.5).
+Rows fused_rows(const FusedRun& run, std::int64_t first, std::int64_t count) {
+  const Product& p = run.parts[0];
+  Rows rows = p.x;
+  rows.data += first * rows.stride;
+  rows.count = count;
+  if (!run.op.prologue()) return rows;
+  const std::int64_t stride = fused_row_bytes(p.x_type, p.k);
+  auto* line = reinterpret_cast<float*>(run.a.scratch + up64(kChunkTokens * stride));
+  const auto* norm = run.op.norm ? static_cast<const float*>(run.a.in[run.op.norm_at()].data) : nullptr;
+  for (std::int64_t r = 0; r < count; ++r)
+    make_input_row(run.op, reinterpret_cast<const float*>(rows.data + r * rows.stride), norm, p.k,
+                   run.a.scratch + r * stride, line);
+  rows.data = run.a.scratch;
+  rows.stride = stride;
+  return rows;
+}
+
+/// Panels [begin, end) of one product for the tokens of a chunk that starts at `first`.
+void run_fused_part(Product p, const Rows& x, std::int64_t first, std::int64_t begin, std::int64_t end) {
+  p.x = x;
+  p.y.data += first * p.y.stride;
+  if (p.residual.data) p.residual.data += first * p.residual.stride;
+  const Kernels kernels = kernels_for(p.x_type, p.w_type);
+  run_share(p, kernels, {begin, end, 0, tile_count(p, kernels)});
+}
+
 }  // namespace
 
 Rows rows_of(const TensorView& v) {
@@ -235,6 +292,25 @@ void run_panels(const Product& p, std::int64_t begin, std::int64_t end) {
   if (p.x.count == 0) return;
   const Kernels kernels = kernels_for(p.x_type, p.w_type);
   run_share(p, kernels, {begin, end, 0, tile_count(p, kernels)});
+}
+
+void fused_linear(const void* op, const KernelArgs& a) noexcept {
+  const FusedRun run = fused_run(*static_cast<const FusedLinear*>(op), a);
+  const std::int64_t count = run.parts[0].x.count, unit = kMaxTileTokens;
+  const MatmulShare share = matmul_share(run.panels, (count + unit - 1) / unit, a.thread, a.threads);
+  if (share.panel_begin == share.panel_end) return;
+  const std::int64_t last = min64(share.tile_end * unit, count);
+  for (std::int64_t first = share.tile_begin * unit; first < last; first += kChunkTokens) {
+    const Rows x = fused_rows(run, first, min64(kChunkTokens, last - first));
+    std::int64_t before = 0;  // panels of the products before this one
+    for (int i = 0; i < run.op.products(); ++i) {
+      const std::int64_t panels = panel_count(run.parts[i].n);
+      const std::int64_t begin = share.panel_begin > before ? share.panel_begin - before : 0,
+                         end = min64(share.panel_end - before, panels);
+      if (begin < end) run_fused_part(run.parts[i], x, first, begin, end);
+      before += panels;
+    }
+  }
 }
 
 void linear(const void* op, const KernelArgs& a) noexcept {

@@ -2,7 +2,6 @@
 #include "backends/cpu/norm.h"
 
 #include "backends/cpu/norm_run.h"
-#include "backends/cpu/quantize_group.h"
 #include "backends/cpu/simd.h"
 #include "backends/cpu/table.h"
 #include "backends/cpu/work.h"
@@ -26,34 +25,13 @@ void rms_norm(const RmsNorm& op, const KernelArgs& a) noexcept {
   }
 }
 
-// x: [rows, n]; weight: [n]; y: xq8 [rows, n]. The groups' scales are written before 1/rms is known
-// and multiplied at the end.
+// x: [rows, n]; weight: [n]; y: xq8 [rows, n].
 void rms_norm_quantize(const RmsNormQuantize& op, const KernelArgs& a) noexcept {
   const Rows x(a.in[0]), y(a.out[0]);
   const auto* w = static_cast<const float*>(a.in[1].data);
-  const std::int64_t n = x.n;
-  const f32x16 offset = set1(op.weight_offset);
   const Range mine = part(a, x.count);
-  for (std::int64_t r = mine.begin; r < mine.end; ++r) {
-    const auto* in = x.row<const float>(r);
-    auto* q = y.row<signed char>(r);
-    auto* d = reinterpret_cast<float*>(q + n);
-    auto* sums = reinterpret_cast<std::int32_t*>(d + n / 32);
-    float squares = 0;
-    for (std::int64_t i = 0; i < n; i += 32) {
-      const f32x16 lo = load(in + i), hi = load(in + i + 16);
-      squares += sum(lo * lo);
-      squares += sum(hi * hi);
-      const Group32 g = quantize_group(lo * (load(w + i) + offset), hi * (load(w + i + 16) + offset));
-      store_s8(q + i, g.a);
-      store_s8(q + i + 16, g.b);
-      d[i / 32] = g.d;
-      sums[i / 16] = sum(g.a);
-      sums[i / 16 + 1] = sum(g.b);
-    }
-    const float scale = inverse_rms(squares, n, op.eps);
-    for (std::int64_t i = 0; i < n / 32; ++i) d[i] *= scale;
-  }
+  for (std::int64_t r = mine.begin; r < mine.end; ++r)
+    norm_quantize_run(x.row<const float>(r), w, y.row<std::byte>(r), x.n, op.eps, op.weight_offset);
 }
 
 constexpr Kernel kTable[] = {

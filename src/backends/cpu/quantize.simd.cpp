@@ -1,6 +1,6 @@
 // Activations in int8 groups of 32 (ops/quant.h).
 #include "backends/cpu/norm.h"
-#include "backends/cpu/quantize_group.h"
+#include "backends/cpu/norm_run.h"
 #include "backends/cpu/simd.h"
 #include "backends/cpu/table.h"
 #include "backends/cpu/work.h"
@@ -18,15 +18,7 @@ void quantize_rows(const QuantizeRows&, const KernelArgs& a) noexcept {
   for (std::int64_t i = mine.begin; i < mine.end; ++i) {
     const std::int64_t row = i / groups, g = i % groups;
     const auto* in = x.row<const float>(row) + g * 32;
-    auto* q = y.row<signed char>(row);
-    auto* d = reinterpret_cast<float*>(q + n);
-    auto* sums = reinterpret_cast<std::int32_t*>(d + groups);
-    const Group32 group = quantize_group(load(in), load(in + 16));
-    store_s8(q + g * 32, group.a);
-    store_s8(q + g * 32 + 16, group.b);
-    d[g] = group.d;
-    sums[g * 2] = sum(group.a);
-    sums[g * 2 + 1] = sum(group.b);
+    Int8Row(y.row<std::byte>(row), n).put(g, load(in), load(in + 16));
   }
 }
 

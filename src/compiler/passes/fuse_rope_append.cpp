@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "compiler/passes/fusion_notes.h"
 #include "ir/rewrite.h"
 #include "ops/attention.h"
 #include "ops/norm.h"
@@ -32,26 +33,44 @@ std::optional<Rotated> rotated(const Rewriter& rewriter, Value v) {
   return r;
 }
 
+// What stands in the way of one pass over q, k and the cache.
+std::string pair_obstacle(const Rewriter& rewriter, const Rotated& k, Value q_value) {
+  const auto q = rotated(rewriter, q_value);
+  if (!q) {
+    if (!rewriter.old().node(q_value).is<Rope>()) return "the attention reads a query without a rope";
+    return shared_reason(rewriter.old(), q_value);
+  }
+  if (!(q->rope == k.rope)) return "the ropes of q and k differ";
+  if (q->inv_freq != k.inv_freq || q->positions != k.positions)
+    return "q and k are rotated by different frequencies or positions";
+  if (q->norm.has_value() != k.norm.has_value()) return "only one of q and k has a norm that feeds the rope alone";
+  if (q->norm && !(*q->norm == *k.norm)) return "the norms of q and k differ";
+  return {};
+}
+
 // q is the rope that shares positions and frequencies with k and is read by the attention over the
 // new cache.
-std::optional<Value> query_of(const Rewriter& rewriter, std::int32_t append, const Rotated& k) {
+std::optional<Value> query_of(const Rewriter& rewriter, const Rewriter::Site& s, const Rotated& k,
+                              const FusionNotes& notes) {
   const Graph& old = rewriter.old();
   for (std::size_t i = 0; i < old.nodes().size(); ++i) {
     const Node& n = old.nodes()[i];
-    if (!n.is<Attention>() || n.inputs[1] != Value{append, 0}) continue;
-    const auto q = rotated(rewriter, n.inputs[0]);
-    if (!q || !(q->rope == k.rope) || q->inv_freq != k.inv_freq || q->positions != k.positions)
-      return std::nullopt;
-    if (q->norm.has_value() != k.norm.has_value() || (q->norm && !(*q->norm == *k.norm)))
-      return std::nullopt;
-    return n.inputs[0];
+    if (!n.is<Attention>() || n.inputs[1] != Value{s.index, 0}) continue;
+    std::string why = pair_obstacle(rewriter, k, n.inputs[0]);
+    // The body must read only what stands before the append.
+    if (why.empty() && n.inputs[0].node > s.index) why = "q is rotated after the append";
+    if (why.empty()) return n.inputs[0];
+    notes.missed(s, [&] { return std::move(why); });
+    return std::nullopt;
   }
+  notes.missed(s, [] { return "no attention reads the cache"; });
   return std::nullopt;
 }
 
 }  // namespace
 
-bool fuse_rope_append(Graph& graph, const PassContext&) {
+bool fuse_rope_append(Graph& graph, const PassContext& context) {
+  const FusionNotes notes(context, "fuse_rope_append");
   Rewriter rewriter(graph);
   // The attention reads q after the fused node: its rope, which stands before the append, is
   // replaced when the attention is reached.
@@ -66,10 +85,13 @@ bool fuse_rope_append(Graph& graph, const PassContext&) {
     }
     if (!s.node.is<KvAppend>()) return {};
     const auto k = rotated(rewriter, s.node.inputs[1]);
-    if (!k) return {};
-    const auto q_value = query_of(rewriter, s.index, *k);
-    // The body must read only what stands before the append.
-    if (!q_value || q_value->node > s.index) return {};
+    if (!k) {
+      if (rewriter.producer(s.node, 1).is<Rope>())
+        notes.missed(s, [&] { return shared_reason(rewriter.old(), s.node.inputs[1]); });
+      return {};
+    }
+    const auto q_value = query_of(rewriter, s, *k, notes);
+    if (!q_value) return {};
     const Rotated q = *rotated(rewriter, *q_value);
     RopeAppend op{.head_dim = k->rope.head_dim,
                   .rotary_dim = k->rope.rotary_dim,
@@ -95,6 +117,7 @@ bool fuse_rope_append(Graph& graph, const PassContext&) {
     }
     const Value fused = s.b.emit(op, std::move(operands));
     fused_q[q_value->node] = fused;
+    notes.fused(RopeAppend::name, s);
     return {s.b.result(fused, 1)};
   });
 }

@@ -55,7 +55,10 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       if (!packed) return {};
       operands[i] = packed;
     }
-    return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
+    const Value made = s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin);
+    Rewriter::Answer answer;
+    for (std::size_t k = 0; k < s.node.results.size(); ++k) answer.push_back({made.node, static_cast<std::int32_t>(k)});
+    return answer;
   });
 }
 

@@ -15,9 +15,9 @@ struct Format {
   DType x, panel;
 };
 
-// kernels.md, 2.8. K that is no multiple of 32 stays f32.
-Format choose(Activations activations, DType weight, std::int64_t k, const Backend& backend) {
-  const bool groups = k % 32 == 0;
+// kernels.md, 2.8. K that is no multiple of 32 stays f32; int8 groups are rows of a matrix (QuantizeRows).
+Format choose(Activations activations, DType weight, std::int64_t k, int rank, const Backend& backend) {
+  const bool whole = k % 32 == 0, groups = whole && rank == 2;
   switch (activations) {
     case Activations::automatic:
       if (is_quantized(weight)) return {groups ? DType::xq8 : DType::f32, weight};
@@ -27,7 +27,7 @@ Format choose(Activations activations, DType weight, std::int64_t k, const Backe
       if (!groups) return {DType::f32, weight};
       return {DType::xq8, is_quantized(weight) ? weight : DType::q8_0};
     case Activations::bf16:
-      return groups ? Format{DType::bf16, DType::bf16} : Format{DType::f32, weight};
+      return whole ? Format{DType::bf16, DType::bf16} : Format{DType::f32, weight};
     case Activations::f32:
       return {DType::f32, weight};
   }
@@ -93,7 +93,8 @@ bool precision(Graph& graph, const PassContext& context) {
     const auto k = w.dim(-1).constant();
     if (!k) return {};
     const Format format =
-        choose(context.options.precision.activations, stored_as(w.dtype, *k, context.options), *k, context.backend);
+        choose(context.options.precision.activations, stored_as(w.dtype, *k, context.options), *k,
+               s.b.shape(s.inputs[0]).rank(), context.backend);
     if (format.x == DType::f32 && format.panel == w.dtype) return {};
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
     operands[0] = convert.activation(s.b, operands[0], format.x);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "ops/fused.h"
 #include "ops/matmul.h"
 #include "ops/moe.h"
 
@@ -16,6 +17,7 @@ struct ProductWeights {
 inline ProductWeights product_weights(const Node& node) {
   if (node.is<Linear>()) return {1, 1};
   if (node.is<GatedLinear>()) return {1, 2};
+  if (const auto fused = node.as<FusedLinear>()) return {1, static_cast<std::size_t>(fused->weights)};
   if (node.is<ExpertLinear>()) return {2, 1};
   if (node.is<ExpertGatedLinear>()) return {2, 2};
   return {};

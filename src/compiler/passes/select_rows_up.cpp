@@ -1,98 +1,117 @@
 #include "compiler/passes/select_rows_up.h"
 
-#include <algorithm>
 #include <map>
 
+#include "compiler/passes/fusion_notes.h"
 #include "ir/rewrite.h"
+#include "ops/arithmetic.h"
 #include "ops/index.h"
+#include "ops/matmul.h"
+#include "ops/reduction.h"
+#include "ops/shape_ops.h"
 
 namespace rlx {
 namespace {
 
-// Operand i of a row-wise node is selected too when its rows are the node's rows; weights and row
-// vectors are not.
+// Whether operand i holds a row for each row of the result; weights and vectors over the columns do not.
 bool has_rows(const Shape& operand, const Shape& result) {
-  return !operand.is_state() && operand.rank() == result.rank() && operand.rank() >= 2 &&
-         operand.dim(0) == result.dim(0);
+  return !operand.is_state() && operand.rank() == result.rank() && operand.dim(0) == result.dim(0);
 }
 
-// What select_rows takes.
-bool can_select(const Shape& s) { return s.rank() == 2 && (s.dtype == DType::f32 || s.dtype == DType::xq8); }
+// An op along one axis keeps rows apart when that axis is the last.
+template <typename Op>
+bool along_columns(const Node& node) {
+  const auto op = node.as<Op>();
+  return op && (op->axis == -1 || op->axis == 1);
+}
 
-// The nodes of which all readers want the rows of one index, found from the last reader to the first: a residual stream
-// that is read by the sum and by the norm is one of them, when both are.
-class Wanted {
+// Whether row r of the result depends on the rows r of its operands alone. All here have rank 2, as what select_rows
+// takes has.
+bool keeps_rows_apart(const Node& n) {
+  return n.def->has(Trait::row_wise) || n.is<Where>() || along_columns<Softmax>(n) || along_columns<LogSoftmax>(n) ||
+         along_columns<Cumulative>(n) || along_columns<Slice>(n) || along_columns<Concat>(n) || along_columns<Pad>(n);
+}
+
+// The operands that are selected with the result. Of a product only its input and its residual have rows, though a
+// weight may have as many.
+std::vector<bool> selected(const Graph& graph, const Node& n) {
+  const bool any = n.def->has(Trait::elementwise) || n.is<Concat>();
+  const auto linear = n.as<Linear>();
+  std::vector<bool> list;
+  for (std::size_t i = 0; i < n.inputs.size(); ++i)
+    list.push_back((any || i == 0 || (linear && static_cast<int>(i) == linear->residual_at())) &&
+                   has_rows(graph.shape(n.inputs[i]), n.results[0]));
+  return list;
+}
+
+// Which rows each node is to compute: the index of the select_rows that all its readers go through, or none.
+class Selection {
  public:
-  explicit Wanted(const Graph& graph) : graph_(graph), rows_(graph.nodes().size()) {
-    for (const Output& o : graph.outputs()) need_whole(o.value);
-    for (std::size_t i = graph.nodes().size(); i-- > 0;) look(static_cast<std::int32_t>(i));
-  }
-  // The index whose rows are all that is wanted of a node that can be computed for them alone.
-  Value index_of(std::int32_t node) const {
-    const Rows& r = rows_[static_cast<std::size_t>(node)];
-    return r.moves ? r.index : Value{};
-  }
-
- private:
-  struct Rows {
-    Value index;  // of the readers so far
-    bool whole = false, moves = false;
-  };
-  Rows& rows(Value v) { return rows_[static_cast<std::size_t>(v.node)]; }
-  void need_whole(Value v) { rows(v).whole = true; }
-  void need_rows(Value v, Value index) {
-    Rows& r = rows(v);
-    r.whole = r.whole || (r.index && r.index != index);
-    r.index = index;
-  }
-
-  void look(std::int32_t i) {
-    const Node& n = graph_.node(i);
-    Rows& mine = rows_[static_cast<std::size_t>(i)];
-    // A weight [n, k] whose n happens to equal the row count must not be taken for rows: rows of
-    // activations are symbolic.
-    mine.moves = !mine.whole && mine.index && mine.index.node < i && n.def->has(Trait::row_wise) &&
-                 n.results.size() == 1 && n.results[0].rank() >= 2 && !n.results[0].dim(0).is_constant() &&
-                 std::all_of(n.inputs.begin(), n.inputs.end(), [&](Value v) {
-                   return !has_rows(graph_.shape(v), n.results[0]) || can_select(graph_.shape(v));
-                 });
-    for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-      if (n.is<SelectRows>() && k == 0)
-        need_rows(n.inputs[0], n.inputs[1]);
-      else if (mine.moves && has_rows(graph_.shape(n.inputs[k]), n.results[0]))
-        need_rows(n.inputs[k], mine.index);
-      else
-        need_whole(n.inputs[k]);
+  Selection(const Graph& graph, const FusionNotes& notes)
+      : graph_(graph), index_(graph.nodes().size()), wanted_(graph.nodes().size()) {
+    std::vector<bool> kept(graph.nodes().size(), false);  // read by something that wants all rows
+    for (const Output& o : graph.outputs()) kept[static_cast<std::size_t>(o.value.node)] = true;
+    for (std::size_t k = graph.nodes().size(); k-- > 0;) {
+      const auto i = static_cast<std::int32_t>(k);
+      const Node& n = graph.node(i);
+      if (wanted_[k] && keeps_rows_apart(n) && n.results.size() == 1) decide(i, kept[k], notes);
+      const std::vector<bool> rows = index_[k] ? selected(graph, n) : std::vector<bool>(n.inputs.size(), false);
+      for (std::size_t o = 0; o < n.inputs.size(); ++o) {
+        const Value by = n.is<SelectRows>() && o == 0 ? n.inputs[1] : rows[o] ? index_[k] : Value{};
+        const auto from = static_cast<std::size_t>(n.inputs[o].node);
+        Value& wanted = wanted_[from];
+        if (!by || (wanted && wanted != by)) kept[from] = true;
+        if (by) wanted = by;
+      }
     }
   }
 
+  Value index(std::int32_t node) const { return index_[static_cast<std::size_t>(node)]; }
+
+ private:
+  void decide(std::int32_t i, bool kept, const FusionNotes& notes) {
+    const Node& n = graph_.node(i);
+    const Value by = wanted_[static_cast<std::size_t>(i)];
+    // With a number of rows that is known, a constant operand may have as many by chance.
+    if (n.results[0].dim(0).is_constant()) return;
+    if (kept) return notes.missed(n, i, [&] { return shared_reason(graph_, {i, 0}); });
+    if (by.node >= i)
+      return notes.missed(n, i, [&] { return fmt::format("the wanted rows are made after the {}", n.def->name); });
+    const std::vector<bool> rows = selected(graph_, n);
+    for (std::size_t o = 0; o < n.inputs.size(); ++o) {
+      const DType d = graph_.shape(n.inputs[o]).dtype;
+      if (rows[o] && d != DType::f32 && d != DType::xq8)
+        return notes.missed(n, i, [&] { return fmt::format("{} reads rows of {}", n.def->name, name(d)); });
+    }
+    index_[static_cast<std::size_t>(i)] = by;
+  }
+
   const Graph& graph_;
-  std::vector<Rows> rows_;
+  std::vector<Value> index_, wanted_;
 };
 
 }  // namespace
 
-bool select_rows_up(Graph& graph, const PassContext&) {
-  const auto selects = [](const Node& n) { return n.is<SelectRows>(); };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), selects)) return false;
-  const Wanted wanted(graph);
+bool select_rows_up(Graph& graph, const PassContext& context) {
+  const FusionNotes notes(context, "select_rows_up");
+  const Selection selection(graph, notes);
   Rewriter rewriter(graph);
-  std::map<std::pair<std::int32_t, std::int32_t>, Value> selected;  // of a whole value (node, result): its rows
+  std::map<std::pair<std::int32_t, std::int32_t>, Value> made;  // a value that is selected once for all its readers
+  const auto chosen = [&](Builder& b, Value v, Value index) {
+    if (selection.index(v.node)) return rewriter.now(v);
+    Value& value = made[{v.node, v.index}];
+    if (!value || b.graph().node(value).inputs[1] != rewriter.now(index))
+      value = b(SelectRows{}, rewriter.now(v), rewriter.now(index));
+    return value;
+  };
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
-    if (s.node.is<SelectRows>()) {
-      if (wanted.index_of(s.node.inputs[0].node)) return {s.inputs[0]};  // selected already
-      return {};
-    }
-    const Value index = wanted.index_of(s.index);
+    if (s.node.is<SelectRows>() && selection.index(s.node.inputs[0].node)) return {s.inputs[0]};
+    const Value index = selection.index(s.index);
     if (!index) return {};
+    const std::vector<bool> rows = selected(rewriter.old(), s.node);
     std::vector<Value> operands(s.inputs.begin(), s.inputs.end());
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      const Value old = s.node.inputs[k];
-      if (!has_rows(rewriter.old().shape(old), s.node.results[0]) || wanted.index_of(old.node)) continue;
-      Value& rows = selected[{old.node, old.index}];
-      if (!rows) rows = s.b(SelectRows{}, operands[k], rewriter.now(index));
-      operands[k] = rows;
-    }
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (rows[i]) operands[i] = chosen(s.b, s.node.inputs[i], index);
     return {s.b.graph().add(*s.node.def, s.node.attrs, std::move(operands), s.node.origin)};
   });
 }

@@ -1,0 +1,60 @@
+#include "backends/cpu/fused_linear.h"
+
+#include <algorithm>
+
+#include "ops/fused.h"
+
+namespace rlx::cpu {
+namespace {
+
+const FusedLinear& fused_op(const void* op) { return *static_cast<const FusedLinear*>(op); }
+
+// The dtype that the products read.
+DType fused_input(const FusedLinear& op, DType x) { return op.to != DType::f32 ? op.to : x; }
+
+bool has_panel_kernel(DType x, DType w) {
+  if (x == DType::xq8) return panel_info(w).group != 0;
+  return x == DType::f32 || (x == DType::bf16 && w == DType::bf16);
+}
+
+bool accepts_fused(const KernelQuery& q) {
+  const FusedLinear& op = fused_op(q.op);
+  const DType x = fused_input(op, q.in[0].dtype);
+  for (int i = 1; i <= op.weights; ++i) {
+    const Shape& w = q.in[static_cast<std::size_t>(i)];
+    if (w.layout != Layout::p16 || w.rank() != 2 || !has_panel_kernel(x, w.dtype)) return false;
+  }
+  return q.in[0].layout == Layout::plain;
+}
+bool accepts_fused_bf16(const KernelQuery& q) {
+  return fused_input(fused_op(q.op), q.in[0].dtype) == DType::bf16 && accepts_fused(q);
+}
+
+ScratchNeed fused_scratch(const ScratchQuery& q) {
+  const FusedLinear& op = fused_op(q.op);
+  const DType x = fused_input(op, q.in[0].dtype);
+  const std::int64_t k = q.in[1].dims[1];
+  ScratchNeed need;
+  for (int i = 1; i <= op.weights; ++i)
+    need.per_worker = std::max(need.per_worker, matmul_scratch(x, q.in[i].dtype, k, op.gated ? 2 : 1).total());
+  if (op.prologue()) need.per_worker += fused_rows_scratch(x, k);
+  return need;
+}
+
+}  // namespace
+
+#define RLX_FUSED_TABLE(level, accepts)                                                                             \
+  KernelTable level::fused_kernels() {                                                                              \
+    static constexpr Kernel row{"fused_linear_" #level, FusedLinear::name, Isa::level, accepts, level::fused_linear, \
+                                fused_scratch};                                                                     \
+    return {&row, 1};                                                                                               \
+  }
+
+RLX_FUSED_TABLE(baseline, accepts_fused)
+#if defined(__x86_64__)
+RLX_FUSED_TABLE(avx2, accepts_fused)
+RLX_FUSED_TABLE(avx512, accepts_fused)
+RLX_FUSED_TABLE(avx512_bf16, accepts_fused_bf16)
+#endif
+
+}  // namespace rlx::cpu

@@ -1,0 +1,34 @@
+// FusedLinear on the CPU: sizes of what a worker makes of the input for itself. Included by the instruction-set units.
+#pragma once
+
+#include "backends/cpu/matmul_plan.h"
+#include "backends/cpu/table.h"
+#include "ir/kernel_args.h"
+
+namespace rlx::cpu {
+namespace {
+
+// A row of the converted input.
+constexpr std::int64_t fused_row_bytes(DType to, std::int64_t k) {
+  return to == DType::xq8 ? k + k / 32 * 4 + k / 16 * 4 : to == DType::bf16 ? k * 2 : k * 4;
+}
+// Rows of a chunk of tokens, and a line of f32 between the norm and a cast.
+constexpr std::int64_t fused_rows_scratch(DType to, std::int64_t k) {
+  return up64(kChunkTokens * fused_row_bytes(to, k)) + up64(k * 4);
+}
+
+}  // namespace
+
+/// The functions of one level (matmul_drive.simd.cpp) and their rows.
+#define RLX_FUSED_LEVEL(level)                                     \
+  namespace level {                                                \
+  void fused_linear(const void* op, const KernelArgs& a) noexcept; \
+  KernelTable fused_kernels();                                     \
+  }
+RLX_FUSED_LEVEL(baseline)
+RLX_FUSED_LEVEL(avx2)
+RLX_FUSED_LEVEL(avx512)
+RLX_FUSED_LEVEL(avx512_bf16)
+#undef RLX_FUSED_LEVEL
+
+}  // namespace rlx::cpu
