@@ -158,9 +158,10 @@ class RowRun {
   }
 
   std::vector<float> decode(const TensorView& v) const {
-    std::vector<float> out(static_cast<std::size_t>(rows(v) * v.dims[v.rank - 1]));
+    const std::int64_t columns = v.rank == 0 ? 1 : v.dims[v.rank - 1];
+    std::vector<float> out(static_cast<std::size_t>(rows(v) * columns));
     for (std::int64_t r = 0; r < rows(v); ++r)
-      decoder(v.dtype)(row_at(v, r), out.data() + r * v.dims[v.rank - 1], v.dims[v.rank - 1]);
+      decoder(v.dtype)(row_at(v, r), out.data() + r * columns, columns);
     return out;
   }
 

@@ -1,4 +1,5 @@
-// LoRA fine-tuning of the demo model through the program; skipped where it could not be fetched (scripts/demo-model.sh).
+// LoRA fine-tuning of the demo model through the program; skipped where it could not be fetched
+// (scripts/demo-model.sh).
 #include <nlohmann/json.hpp>
 
 #include "cli/process.h"
@@ -14,7 +15,8 @@ TEST(DemoModelTune, section12_TwentyStepsLowerTheLossAndTheAdapterRuns) {
       run_words({"/bin/bash", std::string(RLX_SOURCE_DIR) + "/scripts/demo-model.sh", "path"});
   const std::string path = last_line(where.out);
   if (!fs::exists(path)) GTEST_SKIP() << "the demo model is not at " << path;
-  if (std::string(RLX_TEST_SANITIZE) != "") GTEST_SKIP() << "minutes under a sanitizer; the toy model of runtime is tuned";
+  if (std::string(RLX_TEST_SANITIZE) != "")
+    GTEST_SKIP() << "minutes under a sanitizer; the toy model of runtime is tuned";
   const Scratch scratch;
   const std::string adapter = (scratch / "adapter.safetensors").string(),
                     text = std::string(RLX_SOURCE_DIR) + "/docs/one-token.md";
