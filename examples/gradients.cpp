@@ -31,13 +31,13 @@ int main() {
               weights = rlx::Tensor::zeros({1, 3});
   const float truth[] = {2.0f, -1.0f, 0.5f};
   for (std::size_t i = 0; i < 24; ++i) {
-    points.mutable_as<float>()[i] = static_cast<float>((i * 7 + i / 3) % 11) / 5.0f - 1.0f;
+    points.mutable_as<float>()[i] = static_cast<float>((i * i * i + 5 * i) % 17) / 8.0f - 1.0f;
     values.mutable_as<float>()[i / 3] += points.as<float>()[i] * truth[i % 3];
   }
   for (int step = 0; step < 200; ++step) {
     const auto out = compiled->run({{"x", points}, {"y", values}, {"w", weights}});
     if (step % 50 == 0) std::printf("step %d: loss %.5f\n", step, double{out[0].tensor.as<float>()[0]});
-    for (std::size_t i = 0; i < 3; ++i) weights.mutable_as<float>()[i] -= 0.2f * out[1].tensor.as<float>()[i];
+    for (std::size_t i = 0; i < 3; ++i) weights.mutable_as<float>()[i] -= 0.4f * out[1].tensor.as<float>()[i];
   }
   std::printf("w = %.3f %.3f %.3f\n", double{weights.as<float>()[0]}, double{weights.as<float>()[1]},
               double{weights.as<float>()[2]});

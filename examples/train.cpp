@@ -50,7 +50,7 @@ class Transformer {
     const Value k = b_(rope, b_(rlx::Linear{}, x, weight(p + "wk", kHidden, kHidden)), frequencies, positions);
     const Value v = b_(rlx::Linear{}, x, weight(p + "wv", kHidden, kHidden));
     const rlx::Attention op{.heads = kHeads, .scale = 1.0f / std::sqrt(static_cast<float>(kHeadDim))};
-    const Value mixed = rlx::causal_attention(b_, op, kHeadDim, q, k, v, mask);
+    const Value mixed = rlx::causal_attention(b_, op, kHeadDim, {q, k, v}, mask);
     return b_(rlx::Linear{}, mixed, weight(p + "wo", kHidden, kHidden));
   }
 
@@ -119,12 +119,14 @@ rlx::Tensor frequencies() {
 void write_curve(const char* path, const std::vector<double>& losses) {
   const double top = 6.0, width = 640, height = 360, left = 50, bottom = 330;
   std::ofstream svg(path);
-  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 380\" font-family=\"sans-serif\" font-size=\"12\">\n"
+  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 700 380\" "
+      << "font-family=\"sans-serif\" font-size=\"12\">\n"
       << "<rect width=\"700\" height=\"380\" fill=\"white\"/>\n<g stroke=\"#999\" fill=\"none\">"
       << "<path d=\"M" << left << " 20V" << bottom << "H" << width + left - 10 << "\"/></g>\n";
   for (int nats = 0; nats <= 6; nats += 2) {
     const double y = bottom - nats / top * (height - 50);
-    svg << "<text x=\"20\" y=\"" << y + 4 << "\">" << nats << "</text><path d=\"M46 " << y << "h4\" stroke=\"#999\"/>\n";
+    svg << "<text x=\"20\" y=\"" << y + 4 << "\">" << nats << "</text>"
+        << "<path d=\"M46 " << y << "h4\" stroke=\"#999\"/>\n";
   }
   svg << "<text x=\"300\" y=\"362\">steps (" << losses.size() << ")</text><text x=\"60\" y=\"16\">loss, nats per byte"
       << "</text>\n<polyline fill=\"none\" stroke=\"#1667b7\" stroke-width=\"1.5\" points=\"";

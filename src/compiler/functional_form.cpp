@@ -85,7 +85,8 @@ class Functional {
       fail(ErrorCode::unsupported, "functional form: {} reads a cache that this step does not write", node_text(n, i));
     const Shape& cache = from_.shape(n.inputs[1]);
     const auto head_dim = static_cast<std::int32_t>(*cache.dim(1).constant());
-    return causal_attention(b_, op, head_dim, now(n.inputs[0]), rows->second.k, rows->second.v, mask(op.window));
+    return causal_attention(b_, op, head_dim, {now(n.inputs[0]), rows->second.k, rows->second.v},
+                            mask(op.window));
   }
 
   Value mask(std::int32_t window) {
@@ -142,7 +143,8 @@ Value causal_mask(Builder& b, Value positions, std::int32_t window) {
   return both(b, both(b, b(Compare{.relation = Relation::le}, j, i), same), recent);
 }
 
-Value causal_attention(Builder& b, const Attention& op, std::int32_t head_dim, Value q, Value k, Value v, Value mask) {
+Value causal_attention(Builder& b, const Attention& op, std::int32_t head_dim, const AttentionRows& in, Value mask) {
+  const auto [q, k, v] = in;
   const Dim rows = b.shape(q).dim(0);
   const std::int64_t heads = op.heads, kv = *b.shape(k).dim(1).constant() / head_dim, group = heads / kv;
   const auto by_head = [&](Value x) {  // [kv, rows, d]

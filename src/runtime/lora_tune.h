@@ -20,7 +20,7 @@ struct LoraTuneOptions {
   std::int64_t tokens = 64;  ///< of a step
   std::int64_t rank = 8;
   float alpha = 16.0f;  ///< the factors' product is scaled by alpha / rank
-  float learning_rate = 5e-3f;
+  float learning_rate = 2e-3f;
   std::vector<std::string> products = {"q", "k", "v", "o", "gate", "up", "down"};
   AdamW optimiser{.weight_decay = 0.0f};
   std::uint64_t seed = 1;  ///< of the first values of A; B begins with zeros

@@ -131,7 +131,8 @@ TEST(Grad, section12_OpsWithoutAGradientAreNamed) {
 TEST(Training, section12_CrossEntropyAndItsGradient) {
   Graph graph;
   Builder b(graph);
-  const Value logits = b.input("logits", Shape({2, 2}, DType::f32)), targets = b.input("targets", Shape({2}, DType::i32));
+  const Value logits = b.input("logits", Shape({2, 2}, DType::f32)),
+              targets = b.input("targets", Shape({2}, DType::i32));
   graph.set_outputs({{"loss", cross_entropy(b, logits, targets)}});
   const std::vector<std::int32_t> wanted = {1, 0};
   const std::vector<NamedTensor> inputs = {{"logits", floats({2, 2}, {0, 0, 1, 0})},

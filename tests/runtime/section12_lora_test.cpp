@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ToyShape kSmall{.vocab = 96, .hidden = 64, .inner = 96, .layers = 2, .heads = 4, .kv_heads = 2, .context = 64};
+constexpr ToyShape kSmall{
+    .vocab = 96, .hidden = 64, .inner = 96, .layers = 2, .heads = 4, .kv_heads = 2, .context = 64};
 
 std::vector<std::int32_t> some_tokens(std::int64_t n) {
   std::vector<std::int32_t> tokens;
@@ -47,7 +48,8 @@ std::vector<float> decoder_logits(LoadedModel model, std::span<const std::int32_
 double largest_difference(std::span<const float> x, std::span<const float> y) {
   EXPECT_EQ(x.size(), y.size());
   double most = 0;
-  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) most = std::max(most, std::abs(double{x[i]} - double{y[i]}));
+  for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    most = std::max(most, std::abs(double{x[i]} - double{y[i]}));
   return most;
 }
 

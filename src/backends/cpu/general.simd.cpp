@@ -133,7 +133,8 @@ void compare_rows(const KernelArgs& args) {
     const std::byte *left = a.row(r), *right = b.row(r);
     auto* out = to.row<unsigned char>(r);
     for (std::int64_t i = 0; i < to.n; ++i)
-      out[i] = related(R, *reinterpret_cast<const T*>(left + i * a.step), *reinterpret_cast<const T*>(right + i * b.step));
+      out[i] = related(R, *reinterpret_cast<const T*>(left + i * a.step),
+                       *reinterpret_cast<const T*>(right + i * b.step));
   }
 }
 template <typename T>

@@ -36,12 +36,11 @@ RLX_SIMD void store_strip(float* p, f32x16 v, int width) {
 }
 RLX_SIMD f32x16 load_strip(const float* p, int width) { return width == kStrip ? load(p) : load_partial(p, width); }
 
-// acc[r] += sum over l of a[row + r, l] * b[l, 0 .. 16], b in lines of `line` floats.
+// acc[r] += sum over l of a[row + r, l] * b[l, 0 .. 16].
 template <int R>
-RLX_SIMD void add_products(const Left& a, std::int64_t row, const float* b, std::int64_t line, std::int64_t k,
-                           f32x16 (&acc)[R]) {
+RLX_SIMD void add_products(const Left& a, std::int64_t row, const float* b, std::int64_t k, f32x16 (&acc)[R]) {
   const std::byte* p = a.at + row * a.row_stride;
-  for (std::int64_t l = 0; l < k; ++l, b += line, p += a.k_stride) {
+  for (std::int64_t l = 0; l < k; ++l, b += kStrip, p += a.k_stride) {
     const f32x16 right = load(b);
     for (int r = 0; r < R; ++r)
       acc[r] = fma(set1(*reinterpret_cast<const float*>(p + r * a.row_stride)), right, acc[r]);
@@ -75,23 +74,30 @@ RLX_SIMD f32x16 finished(const Finish& f, f32x16 sum, std::int64_t row, int widt
   return sum;
 }
 
+// 16 columns of the right side, [k, 16] with zeros beyond `width`, and where their results go.
+struct Strip {
+  const float* lines;
+  std::int64_t k;
+  std::byte* y;
+  std::int64_t y_stride;
+  int width;
+};
+
 template <int R>
-RLX_SIMD void tile(const Left& a, std::int64_t row, const float* strip, std::int64_t k, const Finish& f, std::byte* y,
-                   std::int64_t y_stride, int width) {
+RLX_SIMD void tile(const Left& a, std::int64_t row, const Strip& s, const Finish& f) {
   f32x16 acc[R];
   for (int r = 0; r < R; ++r) acc[r] = zero_f32();
-  add_products<R>(a, row, strip, kStrip, k, acc);
+  add_products<R>(a, row, s.lines, s.k, acc);
   for (int r = 0; r < R; ++r)
-    store_strip(reinterpret_cast<float*>(y + (row + r) * y_stride), finished(f, acc[r], row + r, width), width);
+    store_strip(reinterpret_cast<float*>(s.y + (row + r) * s.y_stride), finished(f, acc[r], row + r, s.width), s.width);
 }
 
-// One strip of 16 columns of y = a b: all rows. strip: [k, 16], columns beyond `width` are 0.
-void multiply_strip(const Left& a, std::int64_t rows, const float* strip, std::int64_t k, const Finish& f, std::byte* y,
-                    std::int64_t y_stride, int width) {
+// One strip of y = a b: all rows.
+void multiply_strip(const Left& a, std::int64_t rows, const Strip& s, const Finish& f) {
   std::int64_t row = 0;
-  for (; row + kTileRows <= rows; row += kTileRows) tile<kTileRows>(a, row, strip, k, f, y, y_stride, width);
-  for (; row + 4 <= rows && kTileRows > 4; row += 4) tile<4>(a, row, strip, k, f, y, y_stride, width);
-  for (; row < rows; ++row) tile<1>(a, row, strip, k, f, y, y_stride, width);
+  for (; row + kTileRows <= rows; row += kTileRows) tile<kTileRows>(a, row, s, f);
+  for (; row + 4 <= rows && kTileRows > 4; row += 4) tile<4>(a, row, s, f);
+  for (; row < rows; ++row) tile<1>(a, row, s, f);
 }
 
 // b[l, j] for the 16 columns from `b` on, where columns lie `column_stride` and k `k_stride` bytes apart.
@@ -139,8 +145,8 @@ void batched_matmul(const BatchedMatmul& op, const KernelArgs& args) noexcept {
     const auto* right = at<const std::byte>(b, batch_offset(b, y, at_batch) + column * b.strides[b_column]);
     fill_strip(right, b.strides[b_k], b.strides[b_column], k, width, strip);
     const Left left{at<const std::byte>(a, batch_offset(a, y, at_batch)), a.strides[a_row], a.strides[a_k]};
-    multiply_strip(left, m, strip, k, {}, at<std::byte>(y, batch_offset(y, y, at_batch) + column * 4),
-                   y.strides[y.rank - 2], width);
+    auto* to = at<std::byte>(y, batch_offset(y, y, at_batch) + column * 4);
+    multiply_strip(left, m, {strip, k, to, y.strides[y.rank - 2], width}, {});
   }
 }
 
@@ -171,29 +177,36 @@ void plain_linear(const Linear& op, const KernelArgs& args) noexcept {
              op.act};
     for (std::int64_t row = 0; row < (whole ? 1 : xs.count); ++row) {
       if (residual != nullptr) f.residual = at<const std::byte>(*residual, Rows(*residual).offset(row) + column * 4);
-      multiply_strip({xs.row<const std::byte>(row), x_stride, 4}, whole ? xs.count : 1, strip, k, f,
-                     ys.row<std::byte>(row) + column * 4, y_stride, width);
+      multiply_strip({xs.row<const std::byte>(row), x_stride, 4}, whole ? xs.count : 1,
+                     {strip, k, ys.row<std::byte>(row) + column * 4, y_stride, width}, f);
     }
   }
 }
 
-// y[row .. row + R, 0 .. 16] of a strip gets the products with some decoded rows of w added.
+// Rows first .. first + count of w decoded, 16 columns of them: lines `line` floats apart.
+struct Decoded {
+  std::int64_t first, count;
+  const float* lines;
+  std::int64_t line, column;
+  int width;
+};
+
+// y[row .. row + R, column .. column + width] gets the products with these rows added.
 template <int R>
-RLX_SIMD void accumulate(const Rows& x, const Rows& y, std::int64_t row, std::int64_t first, std::int64_t count,
-                         const float* lines, std::int64_t line, std::int64_t column, int width) {
+RLX_SIMD void accumulate(const Rows& x, const Rows& y, std::int64_t row, const Decoded& w) {
   const float* left[R];
   float* to[R];
   f32x16 acc[R];
   for (int r = 0; r < R; ++r) {
-    left[r] = x.row<const float>(row + r) + first;
-    to[r] = y.row<float>(row + r) + column;
-    acc[r] = first == 0 ? zero_f32() : load_strip(to[r], width);
+    left[r] = x.row<const float>(row + r) + w.first;
+    to[r] = y.row<float>(row + r) + w.column;
+    acc[r] = w.first == 0 ? zero_f32() : load_strip(to[r], w.width);
   }
-  for (std::int64_t j = 0; j < count; ++j) {
-    const f32x16 right = load(lines + j * line);
+  for (std::int64_t j = 0; j < w.count; ++j) {
+    const f32x16 right = load(w.lines + j * w.line);
     for (int r = 0; r < R; ++r) acc[r] = fma(set1(left[r][j]), right, acc[r]);
   }
-  for (int r = 0; r < R; ++r) store_strip(to[r], acc[r], width);
+  for (int r = 0; r < R; ++r) store_strip(to[r], acc[r], w.width);
 }
 
 // x: [..., n]; w: [n, k] of any storage type, plain; y: [..., k]. Each worker has columns of its own and decodes only
@@ -214,12 +227,11 @@ void linear_transposed(const LinearTransposed&, const KernelArgs& a) noexcept {
       decode_columns(w.dtype, at<const std::byte>(w, (first + j) * w.strides[0]), mine, lines + j * line);
     for (std::int64_t i = 0; i < own; i += kStrip) {
       const int width = static_cast<int>(own - i < kStrip ? own - i : kStrip);
+      const Decoded rows{first, count, lines + i, line, mine.begin + i, width};
       std::int64_t row = 0;
-      for (; row + kTileRows <= x.count; row += kTileRows)
-        accumulate<kTileRows>(x, y, row, first, count, lines + i, line, mine.begin + i, width);
-      for (; row + 4 <= x.count && kTileRows > 4; row += 4)
-        accumulate<4>(x, y, row, first, count, lines + i, line, mine.begin + i, width);
-      for (; row < x.count; ++row) accumulate<1>(x, y, row, first, count, lines + i, line, mine.begin + i, width);
+      for (; row + kTileRows <= x.count; row += kTileRows) accumulate<kTileRows>(x, y, row, rows);
+      for (; row + 4 <= x.count && kTileRows > 4; row += 4) accumulate<4>(x, y, row, rows);
+      for (; row < x.count; ++row) accumulate<1>(x, y, row, rows);
     }
   }
 }

@@ -83,7 +83,7 @@ Job declare_tune(Arguments& a) {
   a.integer("--tokens", f->tokens, {1, 1 << 16}, "Tokens of a step [64]");
   a.integer("--rank", f->rank, {1, 4096}, "Rank of the adapter's factors [8]");
   a.number("--alpha", f->alpha, {1e-6, 1e6}, "The factors' product is scaled by alpha / rank [16]");
-  a.number("--lr", f->rate, {1e-9, 10}, "Learning rate [0.005]");
+  a.number("--lr", f->rate, {1e-9, 10}, "Learning rate [0.002]");
   a.text("--products", f->products, "Which products get factors [q,k,v,o,gate,up,down]");
   a.integer("-s,--seed", f->seed, {0, INT64_MAX}, "Seed of the first factors [1]");
   a.integer("-t,--threads", f->threads, kThreadRange, "Threads [RLX_THREADS, else the physical cores]");
