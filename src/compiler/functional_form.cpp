@@ -64,7 +64,7 @@ class Functional {
     mine.resize(n.results.size());
     b_.set_origin(n.origin);
     if (n.def->has(Trait::source)) {
-      if (!n.results[0].is_state()) mine[0] = to_.add_source(*n.def, n.name, n.results[0], n.origin);
+      if (!n.results[0].is_state()) mine[0] = to_.import_node(from_, n, {});
     } else if (n.is<KvAppend>()) {
       appended_[i] = {now(n.inputs[1]), now(n.inputs[2])};
     } else if (const auto attention = n.as<Attention>()) {
@@ -74,7 +74,7 @@ class Functional {
     } else {
       std::vector<Value> inputs;
       for (Value v : n.inputs) inputs.push_back(now(v));
-      const Value first = to_.add(*n.def, n.attrs, std::move(inputs), n.origin);
+      const Value first = to_.import_node(from_, n, std::move(inputs));
       for (std::size_t k = 0; k < mine.size(); ++k) mine[k] = b_.result(first, static_cast<int>(k));
     }
   }
@@ -110,8 +110,7 @@ class Functional {
       if (n.is<Input>() && uses[i][0] == 0) continue;
       std::vector<Value> inputs;
       for (Value v : n.inputs) inputs.push_back(moved(v));
-      places[i] = n.def->has(Trait::source) ? kept.add_source(*n.def, n.name, n.results[0], n.origin).node
-                                            : kept.add(*n.def, n.attrs, std::move(inputs), n.origin).node;
+      places[i] = kept.import_node(graph, n, std::move(inputs)).node;
     }
     std::vector<Output> outputs;
     for (const Output& o : graph.outputs()) outputs.push_back({o.name, moved(o.value)});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,8 +24,16 @@ namespace rlx {
 /// Weights of a model that several executables share; empty for graphs whose params are set by hand.
 struct SharedWeights {
   std::shared_ptr<WeightStore> store;
-  Digest identity;      ///< of the checkpoint, in keys
-  std::mutex binding;   ///< packing writes the store
+  Digest identity;     ///< of the checkpoint, in keys of this process
+  std::mutex binding;  ///< packing writes the store
+  std::function<Digest()> make_lasting;  ///< weights_identity
+  /// Of the checkpoint in any process; may read all of a model in memory, when it is first asked for.
+  const Digest& lasting() {
+    std::call_once(once, [this] { lasting_identity = make_lasting(); });
+    return lasting_identity;
+  }
+  std::once_flag once;
+  Digest lasting_identity;
 };
 
 class CompiledGraph {

@@ -34,14 +34,18 @@ CompileOptions options_of(const ModelComponent& component, CompileOptions option
 Digest model_id(const BuiltModel& model) {
   return KeyWriter("model")
       .digest("graph", graph_digest(model.graph))
-      .digest("weights", weights_identity(model))
+      .digest("weights", process_identity(model))
       .finish();
 }
 
 HirSource::Made HirSource::from(BuiltModel model) {
   auto weights = std::make_shared<SharedWeights>();
-  weights->identity = weights_identity(model);
+  weights->identity = process_identity(model);
   weights->store = std::make_shared<WeightStore>(model.weights, model.params);
+  BuiltModel of;  // without its graph
+  of.weights = model.weights;
+  of.params = model.params;
+  weights->make_lasting = [of = std::move(of)] { return weights_identity(of); };
   return {std::move(model.graph), std::move(weights), std::move(model.profile)};
 }
 
@@ -88,20 +92,32 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_by_id(const HirSour
   return at == by_id_.end() ? nullptr : at->second;
 }
 
-ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource::Made made, const Digest& graph,
-                                                                      const Digest& options_digest,
+// What a template is found by. The same graph over another checkpoint is another template: its executables hold other
+// weights.
+ModelCompilePipeline::TemplateKey ModelCompilePipeline::key_of(const HirSource::Made& made, const Digest& options) {
+  TemplateKey key;
+  key.options = options;
+  key.hir = KeyWriter("hir").digest("graph", graph_digest(made.graph)).digest("profile", digest(made.profile)).finish();
+  key.graph = made.weights == nullptr
+                  ? key.hir
+                  : KeyWriter("hir").digest("graph", key.hir).digest("weights", made.weights->identity).finish();
+  return key;
+}
+
+ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource::Made made, const TemplateKey& key,
                                                                       const CompileOptions& options,
                                                                       const AotWish* aot) const {
   auto t = std::make_shared<Template>();
-  t->graph = graph;
-  t->options = options_digest;
+  t->hir = key.hir;
+  t->graph = key.graph;
+  t->options = key.options;
   t->weights = std::move(made.weights);
-  t->identity.graph = graph;
+  t->identity.graph = key.graph;
   t->identity.symbols = collect_symbols(made.graph);
   t->identity.weights = t->weights != nullptr ? t->weights->identity : Digest{};
   t->identity.device = backend_.device().text();
   t->identity.features = backend_.features();
-  t->identity.options = options_digest;
+  t->identity.options = key.options;
   t->identity.build = build_id();
   t->result = make_result(std::move(made.graph), *t, apply(made.profile, options), aot);
   return t;
@@ -113,29 +129,22 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
   const Digest wanted = digest(options);
   if (TemplatePtr found = find_by_id(source, wanted)) return found;
   HirSource::Made made = source.make();
-  Digest graph = graph_digest(made.graph);
-  // The same graph over another checkpoint is another template: its executables hold other weights.
-  if (made.weights != nullptr)
-    graph = KeyWriter("hir")
-                .digest("graph", graph)
-                .digest("weights", made.weights->identity)
-                .digest("profile", digest(made.profile))
-                .finish();
+  const TemplateKey key = key_of(made, wanted);
   // One build at a time: whoever waited for the same template finds it.
   const std::lock_guard build(building_);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto at = templates_.find({graph, wanted}); at != templates_.end()) {
+    if (const auto at = templates_.find({key.graph, wanted}); at != templates_.end()) {
       if (source.id()) by_id_[{*source.id(), wanted}] = at->second;
       return at->second;
     }
   }
   const auto start = PipelineClock::now();
-  const TemplatePtr built = make_template(std::move(made), graph, wanted, options, aot);
+  const TemplatePtr built = make_template(std::move(made), key, options, aot);
   const std::lock_guard lock(mutex_);
   statistics_.template_ms += milliseconds_since(start);
   ++statistics_.templates;
-  templates_.emplace(std::pair(graph, wanted), built);
+  templates_.emplace(std::pair(key.graph, wanted), built);
   if (source.id()) by_id_[{*source.id(), wanted}] = built;
   return built;
 }

@@ -130,6 +130,7 @@ class ModelCompilePipeline {
  private:
   struct Template {
     Digest graph, options;
+    Digest hir;  ///< of the graph with its profile, without the weights
     CompileResult result;
     std::shared_ptr<SharedWeights> weights;
     TemplateIdentity identity;
@@ -154,8 +155,12 @@ class ModelCompilePipeline {
   ModelCompilePipeline(const Device& device, std::int64_t entries, std::int64_t bytes);
   TemplatePtr find_or_build(const HirSource& source, const CompileOptions& options, const AotWish* aot = nullptr);
   TemplatePtr find_by_id(const HirSource& source, const Digest& options) const;
-  TemplatePtr make_template(HirSource::Made made, const Digest& graph, const Digest& options_digest,
-                            const CompileOptions& options, const AotWish* aot) const;
+  struct TemplateKey {
+    Digest hir, graph, options;  // as in Template
+  };
+  static TemplateKey key_of(const HirSource::Made& made, const Digest& options);
+  TemplatePtr make_template(HirSource::Made made, const TemplateKey& key, const CompileOptions& options,
+                            const AotWish* aot) const;
   CompileResult make_result(Graph graph, const Template& of, const CompileOptions& options, const AotWish* aot) const;
   CompileResult specialize_entry(const Template& from, const DimBinding& binding, const AotWish* aot) const;
   TemplatePtr last_template(const CompileOptions& options) const;
@@ -163,6 +168,7 @@ class ModelCompilePipeline {
   const Template& make_last(const TemplatePtr& t);
   std::optional<AotWish> aot_wish(const ModelComponent& component, const CompileOptions& options) const;
   static std::string describe(const Template& t, const DimBinding& binding);
+  static TemplateIdentity lasting(const Template& t);
   static TemplateIdentity identity(const Template& t, const CompileOptions& options);
   std::shared_ptr<CompiledGraph> find_or_compile(const Digest& key, const TemplatePtr& from, const DimBinding& binding,
                                                  const AotWish* aot = nullptr);

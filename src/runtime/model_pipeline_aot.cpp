@@ -9,12 +9,21 @@ void ModelCompilePipeline::set_aot_cache(std::shared_ptr<AotCache> cache) {
   aot_ = std::move(cache);
 }
 
+// What files are named by holds in every process.
+TemplateIdentity ModelCompilePipeline::lasting(const Template& t) {
+  TemplateIdentity of = t.identity;
+  if (t.weights == nullptr) return of;
+  of.weights = t.weights->lasting();
+  of.graph = t.hir;
+  return of;
+}
+
 // The template: of the file of the variant that was asked for first, else compiled.
 CompileResult ModelCompilePipeline::make_result(Graph graph, const Template& of, const CompileOptions& options,
                                                 const AotWish* aot) const {
   if (aot == nullptr) return compile(std::move(graph), options, backend_);
-  if (of.weights != nullptr) aot->cache.attach(*of.weights->store, of.weights->identity, backend_);
-  std::optional<CompileResult> found = aot->cache.find(aot->name(of.identity), backend_, graph);
+  if (of.weights != nullptr) aot->cache.attach(*of.weights->store, of.weights->lasting(), backend_);
+  std::optional<CompileResult> found = aot->cache.find(aot->name(lasting(of)), backend_, graph);
   if (!found) return compile(std::move(graph), options, backend_);
   found->lir.plan = nullptr;
   return std::move(*found);
@@ -35,7 +44,7 @@ CompileResult ModelCompilePipeline::specialize_entry(const Template& from, const
                                                      const AotWish* aot) const {
   const SpecializeOptions options = session();
   if (aot == nullptr) return from.result.specialize(binding, options);
-  const AotName name = aot->name(from.identity);
+  const AotName name = aot->name(lasting(from));
   const std::optional<CompileResult> found = aot->cache.find_plan(name, backend_, from.result);
   // A plan for another count of threads is made anew, which costs no pass; the file stays.
   if (found && found->lir.plan->threads == options.threads && found->lir.plan->max_context == options.max_context)

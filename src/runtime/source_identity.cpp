@@ -63,12 +63,37 @@ Digest source_identity(const WeightSource& source) {
   return key.finish();
 }
 
+namespace {
+
+void write_params(KeyWriter& key, const BuiltModel& model) {
+  for (const ModelParam& p : model.params) {
+    key.text("param", p.name).integer("bytes", p.stored_bytes());
+    for (const WeightRef& part : p.parts)
+      key.text("part", part.name).integer("bytes", static_cast<std::int64_t>(part.data.size()));
+  }
+}
+
+}  // namespace
+
 Digest weights_identity(const BuiltModel& model) {
   KeyWriter key("weights");
   if (model.weights != nullptr) key.digest("source", source_identity(*model.weights));
-  for (const ModelParam& p : model.params)
-    key.text("param", p.name).integer("bytes", static_cast<std::int64_t>(p.weight.data.size()));
+  write_params(key, model);
   return key.finish();
+}
+
+Digest process_identity(const BuiltModel& model) {
+  if (model.weights == nullptr) return weights_identity(model);
+  for (const std::string& name : model.weights->names())
+    if (model.weights->find(name)->file == nullptr) {
+      // Who asks keeps the source alive, so that no other one gets its address.
+      KeyWriter key("weights in memory");
+      key.text("origin", model.weights->origin());
+      key.integer("source", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(model.weights.get())));
+      write_params(key, model);
+      return key.finish();
+    }
+  return weights_identity(model);
 }
 
 Digest content_digest(const WeightSource& source) {

@@ -160,7 +160,7 @@ TEST(InspectPage, ThePictureShowsOneLayer) {
       rlx({"inspect", golden_model("llama"), "--format", "svg", "--group", "layers.0", "--symbols", "rows=7"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.starts_with("<svg xmlns="));
-  EXPECT_NE(r.out.find(">gated_linear<"), std::string::npos);
+  EXPECT_NE(r.out.find(">fused_linear<"), std::string::npos);
   EXPECT_NE(r.out.find(">= f32[7, 112]<"), std::string::npos);
   EXPECT_NE(r.out.find(">model.layers.0.mlp.gate_proj.weight: f16[112, 64]@p16<"), std::string::npos);
   EXPECT_NE(r.out.find(">to layers.1<"), std::string::npos);

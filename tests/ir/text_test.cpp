@@ -67,7 +67,7 @@ const BadText kBad[] = {
      "t:2:17: unknown op \"frobnicate\""},
     {"UnknownAttribute",
      "graph \"g\" stage=hir\n%0 = input \"x\" : f32[2]\n%1 = scale(%0) facto=2 : f32[2]\n",
-     "scale: no attribute facto=2"},
+     "scale: no attribute \"facto\": did you mean \"factor\"?"},
     {"UseBeforeMade", "graph \"g\" stage=hir\n%0 = scale(%3) : f32[2]\n",
      "%3 is used before it is made"},
     {"WrongNumber", "graph \"g\" stage=hir\n%7 = input \"x\" : f32[2]\n", "expected %0, found %7"},

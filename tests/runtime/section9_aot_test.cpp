@@ -54,7 +54,8 @@ TEST(section9_Bytes, ProgramsAndPlansReadBackEqual) {
 // What a file says that no compiler would: each is an error, whatever its digests.
 TEST(section9_Bytes, HostileProgramsAreRefused) {
   const LoadedModel toy = ToyModel(DType::q8_0).load();
-  const Backend& backend = find_backend(Device::cpu());
+  const Device device = Device::cpu();
+  const Backend& backend = find_backend(device);
   const CompileResult r =
       compile(toy.model.graph, {}, backend).specialize({{sym::rows, 8}, {sym::out_rows, 2}, {sym::batch, 1}});
   const auto refused = [&](const std::function<void(Program&, Plan&)>& change) {

@@ -294,7 +294,7 @@ Written write_program(const Graph& graph, const RegionFinder& finder, const Grou
 class RegionWriter {
  public:
   RegionWriter(const Graph& graph, const RegionFinder& finder, const FusionNotes& notes)
-      : graph_(graph), finder_(finder), notes_(notes), fresh_(graph.name, graph.stage), b_(fresh_),
+      : graph_(graph), finder_(finder), notes_(notes), fresh_(graph.sibling()), b_(fresh_),
         made_(graph.nodes().size()) {}
 
   Graph run() {
@@ -355,8 +355,7 @@ class RegionWriter {
     }
     std::vector<Value> in;
     for (Value v : n.inputs) in.push_back(now(v));
-    const Value v = n.def->has(Trait::source) ? fresh_.add_source(*n.def, n.name, n.results[0], n.origin)
-                                              : fresh_.add(*n.def, n.attrs, std::move(in), n.origin);
+    const Value v = fresh_.copy(graph_, n, std::move(in));
     for (std::size_t k = 0; k < n.results.size(); ++k)
       made_[static_cast<std::size_t>(u)].push_back({v.node, static_cast<std::int32_t>(k)});
   }
