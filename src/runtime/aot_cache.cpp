@@ -118,7 +118,8 @@ std::optional<CompileResult> AotCache::look_up(const AotName& name, const Backen
   try {
     const std::shared_ptr<const AotReader> reader = shared_->place().open(file);
     if (reader == nullptr) {
-      shared_->count(&AotStatistics::misses, file);
+      // A file made on purpose holds the single step alone; plans of other sizes cost no pass.
+      if (known == nullptr || shared_->place().writable()) shared_->count(&AotStatistics::misses, file);
       // A size that a file does not hold costs no pass; a program that it does not hold is worth a word.
       if (!shared_->place().writable() && known == nullptr)
         shared_->warn(text() + ": made by another build, or for another machine or other options; compiled again");

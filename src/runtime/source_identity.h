@@ -15,8 +15,8 @@ Digest source_identity(const WeightSource& source);
 /// The same with the params that a model reads, or of a model without a source: what keys of executables hold.
 Digest weights_identity(const BuiltModel& model);
 
-/// The same for keys that only this process sees: tensors in memory count by the address of their source, which
-/// whoever keeps the key keeps alive, and none of their bytes is read.
+/// The same for keys that only this process sees: when more than 1 MiB of tensors lies in memory, they count by the
+/// address of their source, which whoever keeps the key keeps alive, and none of their bytes is read.
 Digest process_identity(const BuiltModel& model);
 
 /// Names, types, shapes and every byte of every tensor, wherever it lies. Errors (io): a file that was cut.

@@ -19,7 +19,7 @@ std::vector<float> logits(const ToyModel& toy, const CompileOptions& compile, De
   const std::vector<std::int32_t> tokens = {5, 17, 300, 2};
   const auto l = d.step(tokens);
   if (stats != nullptr) *stats = d.stats();
-  if (kernels != nullptr) *kernels = d.dispatch().text();
+  if (kernels != nullptr) *kernels = d.text("lir", {});
   return {l.begin(), l.end()};
 }
 

@@ -91,11 +91,12 @@ TEST(Trace, SaysWhatACallMovesAndComputes) {
   int heads = 0;
   for (const json& e : run.events) {
     if (e["ph"] != "X" || e["cat"] != "call") continue;
-    if (e["args"]["origin"] != "lm_head" || e["args"]["op"] != "linear") continue;
+    if (e["args"]["origin"] != "lm_head" || e["args"]["op"] != "fused_linear") continue;
     ++heads;
     EXPECT_EQ(e["args"]["phase"], "epilogue");
     const auto weights = static_cast<double>(shape.vocab * shape.hidden);
-    EXPECT_EQ(e["args"]["ops"].get<double>(), 2 * weights) << "one wanted row";
+    EXPECT_GE(e["args"]["ops"].get<double>(), 2 * weights) << "one wanted row";
+    EXPECT_LE(e["args"]["ops"].get<double>(), 2 * weights + 64 * static_cast<double>(shape.hidden)) << "and its norm";
     EXPECT_GE(e["args"]["bytes"].get<double>(), weights * 34 / 32);
   }
   EXPECT_EQ(heads, 2);
