@@ -5,13 +5,13 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
+constexpr DType kKvDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
 
 double step(DType d) { return d == DType::f32 ? 0 : d == DType::f16 ? 1.0 / 2048 : d == DType::bf16
     ? 1.0 / 256 : 1.0 / 200; }
 
 TEST(KvAppend, EveryTokenComesBackRounded) {
-  for (const DType dtype : kDtypes)
+  for (const DType dtype : kKvDtypes)
     for (const std::int64_t dim : {8, 16, 24, 64, 128, 512}) {
       if (!kv_supported(dtype, dim)) continue;
       for (const Kernel& row : rows("kv_append")) {
@@ -39,7 +39,7 @@ TEST(KvAppend, EveryTokenComesBackRounded) {
 
 // Save and restore must not change a cache, and the kernel writes what the converter writes.
 TEST(KvPages, StoreLoadStoreGivesTheSameBytes) {
-  for (const DType dtype : kDtypes)
+  for (const DType dtype : kKvDtypes)
     for (const std::int64_t dim : {32, 96}) {
       const KvPageBytes bytes = kv_page_bytes(dtype, dim);
       EXPECT_EQ(bytes.k_head % 64, 0);

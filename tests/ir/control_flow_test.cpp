@@ -220,13 +220,13 @@ TEST(section12_ControlFlow, TheReportNamesTheStepsAndTheirNodes) {
   EXPECT_TRUE(has("scale", "body %3 body"));
 }
 
-struct Bad {
+struct BadControl {
   const char* name;
   const char* change;
   const char* to;
   const char* message;
 };
-const Bad kBad[] = {
+const BadControl kBadControl[] = {
     {"Missing", " else=@1", "", "if: the sub-graph \"else\" is missing"},
     {"Unknown", " else=@1", " else=@2", "if: the sub-graph \"else\" is missing"},
     {"Condition", "boolean[]", "f32[]", "if: condition: expected boolean[] or boolean[1], found f32[]"},
@@ -239,7 +239,7 @@ const Bad kBad[] = {
      "sub-graph \"double\": expected inputs and constants as its only sources, found param \"x\""},
     {"Number", "graph @1", "graph @2", "expected @1, found @2: sub-graphs are numbered in order"},
 };
-class ControlFlowErrors : public testing::TestWithParam<Bad> {};
+class ControlFlowErrors : public testing::TestWithParam<BadControl> {};
 TEST_P(ControlFlowErrors, NamesTheFault) {
   std::string text = kIf;
   text.replace(text.find(GetParam().change), std::string(GetParam().change).size(), GetParam().to);
@@ -250,7 +250,7 @@ TEST_P(ControlFlowErrors, NamesTheFault) {
     EXPECT_NE(std::string(e.what()).find(GetParam().message), std::string::npos) << e.what();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Table, ControlFlowErrors, testing::ValuesIn(kBad),
+INSTANTIATE_TEST_SUITE_P(Table, ControlFlowErrors, testing::ValuesIn(kBadControl),
                          [](const auto& i) { return std::string(i.param.name); });
 
 TEST(section12_ControlFlow, NestingIsBounded) {
