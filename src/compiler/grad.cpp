@@ -141,10 +141,29 @@ class Reverse {
     if (node.def->grad == nullptr) refuse(node, step.node);
     std::vector<bool> wanted;
     for (Value v : node.inputs) wanted.push_back(is_active(v));
-    GradContext c(b_, node, std::move(results), std::move(grads), std::move(wanted));
+    GradContext c(b_, node, std::move(results), grads, std::move(wanted));
     node.def->grad(node.attrs, c);
+    if (!c.body().empty()) go_through(c, grads);
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
       for (Value g : c.contributions()[k]) parts_[node.inputs[k]].push_back(g);
+  }
+
+  // The node's gradient is that of other ops from fresh copies of its operands.
+  void go_through(GradContext& c, const std::vector<Value>& grads) {
+    std::vector<Value> outputs, seeds, wrt;
+    std::vector<int> operands;
+    for (std::size_t k = 0; k < grads.size(); ++k)
+      if (grads[k]) {
+        outputs.push_back(c.body()[k]);
+        seeds.push_back(grads[k]);
+      }
+    for (int i = 0; i < c.arity(); ++i)
+      if (const Value start = c.starts()[static_cast<std::size_t>(i)]; start && c.wants(i)) {
+        wrt.push_back(start);
+        operands.push_back(i);
+      }
+    const std::vector<Value> found = gradients(b_, outputs, wrt, seeds);
+    for (std::size_t w = 0; w < found.size(); ++w) c.add(operands[w], found[w]);
   }
 
   [[noreturn]] static void refuse(const Node& node, std::int32_t index) {
@@ -164,12 +183,19 @@ class Reverse {
         continue;
       for (std::size_t k = 0; k < node.results.size(); ++k)
         reached[{step.node, static_cast<std::int32_t>(k)}] = true;
-      const bool none = step.body.empty() && node.def->grad == nullptr;
+      const bool none = step.body.empty() && node.def->grad == nullptr && has_reached_float(node, is_reached);
       if (culprit == nullptr && none && !is_condition(step.node)) culprit = &step;
     }
     if (culprit == nullptr) return;
     for (Value v : outputs_)
       if (reached.find(v) != reached.end()) refuse(b_.graph().node(culprit->node), culprit->node);
+  }
+
+  // What reads integers only is not where a derivative ends: that is the op that made them of floats.
+  template <typename Reached>
+  bool has_reached_float(const Node& node, const Reached& is_reached) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](Value v) { return is_reached(v) && is_float(b_.shape(v).dtype); });
   }
 
   // A comparison whose truth only chooses between values: its derivative is 0 wherever it exists.

@@ -15,8 +15,10 @@
 #include "ops/control.h"
 #include "ops/dense_attention.h"
 #include "ops/elementwise.h"
+#include "ops/expert_product.h"
 #include "ops/fused.h"
 #include "ops/index.h"
+#include "ops/linear_scan.h"
 #include "ops/lora.h"
 #include "ops/matmul.h"
 #include "ops/moe.h"
@@ -50,7 +52,7 @@ constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
     RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{} +
-    FusedOps{} + RegionOps{});
+    ExpertProductOps{} + LinearScanOps{} + FusedOps{} + RegionOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

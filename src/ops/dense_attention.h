@@ -79,6 +79,7 @@ struct AttentionMask {
   /// The place of a pair in a head of the table, whose sizes are constants.
   std::int64_t place_of(std::int64_t position, std::int64_t key) const;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -104,6 +105,7 @@ struct RelativeBias {
   /// The bucket of a distance (key minus query position) among `buckets`.
   std::int64_t bucket(std::int64_t distance, std::int64_t buckets) const;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -124,6 +126,7 @@ struct PoolSequences {
   static constexpr auto fields() { return std::tuple{field("kind", &PoolSequences::kind)}; }
   bool operator==(const PoolSequences&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

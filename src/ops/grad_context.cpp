@@ -21,12 +21,20 @@ GradContext::GradContext(Builder& builder, const Node& node, std::vector<Value> 
       results_(std::move(results)),
       grads_(std::move(grads)),
       wanted_(std::move(wanted)),
-      contributions_(node_.inputs.size()) {}
+      contributions_(node_.inputs.size()),
+      starts_(node_.inputs.size()) {}
 
 Value GradContext::grad(int i) {
   Value& g = grads_[static_cast<std::size_t>(i)];
   if (!g) g = fill(out_shape(i), 0.0);
   return g;
+}
+
+// A view of its own: what the operand is made of stays outside of the ops that follow.
+Value GradContext::fresh(int i) {
+  Value& start = starts_[static_cast<std::size_t>(i)];
+  if (!start) start = reshape(in(i), shape(i).dims());
+  return start;
 }
 
 void GradContext::add(int i, Value g) {

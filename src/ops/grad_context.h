@@ -36,6 +36,9 @@ class GradContext {
   /// Adds to the gradient of operand i. A `g` that has more or larger dims than the operand is summed over them: the
   /// operand was broadcast; dims of 1 are repeated.
   void add(int i, Value g);
+  /// Operand i (f32) as the start of other ops that give the results: with through(), differentiates those instead.
+  Value fresh(int i);
+  void through(std::vector<Value> results) { body_ = std::move(results); }
   /// Throws Error(unsupported): "op (node): why".
   [[noreturn]] void unsupported(std::string_view why) const;
 
@@ -64,6 +67,9 @@ class GradContext {
   Value as_lines(Value x, int axis);
   Value from_lines(Value lines, const Shape& like, int axis);
 
+  /// What through() was given, and what fresh() of each operand gave; for the driver.
+  const std::vector<Value>& body() const { return body_; }
+  const std::vector<Value>& starts() const { return starts_; }
   /// The contributions so far, per operand; for the driver.
   const std::vector<std::vector<Value>>& contributions() const { return contributions_; }
 
@@ -74,6 +80,7 @@ class GradContext {
   std::vector<Value> results_, grads_;
   std::vector<bool> wanted_;
   std::vector<std::vector<Value>> contributions_;
+  std::vector<Value> body_, starts_;
 };
 
 /// "argmax (%7, in layers.0.attention)": a node in messages.

@@ -11,11 +11,11 @@ namespace {
 
 Value joined(GradContext& c, Value x) { return c.reshape(x, std::vector<Dim>{c.b.shape(x).elements()}); }
 
-// Result 0 holds places `index` (result 1) of each line of x.
-void scatter_ordered(GradContext& c, int axis) {
+// Result 0 holds the values at `index` of each line of operand 0.
+void scatter_lines(GradContext& c, Value index, int axis) {
   const Shape x = c.shape(0);
   const int at = access::axis_of(axis, x.rank());
-  const Value grads = c.as_lines(c.grad(), at), places = c.as_lines(c.raw_out(1), at);
+  const Value grads = c.as_lines(c.grad(), at), places = c.as_lines(index, at);
   const Shape lines = c.b.shape(grads);
   // Place p of line l is element l n + p of the joined lines.
   const Value before = c.b(Iota{.dims = {lines.dim(0), 1}, .start = 0, .step = Dim(0) - x.dim(at)});
@@ -67,7 +67,8 @@ void ScatterAdd::grad(GradContext& c) const {
   c.add(2, c.where(stays, g, c.constant(0, g)));
 }
 
-void TopK::grad(GradContext& c) const { scatter_ordered(c, axis); }
-void Sort::grad(GradContext& c) const { scatter_ordered(c, axis); }
+void TopK::grad(GradContext& c) const { scatter_lines(c, c.raw_out(1), axis); }
+void Sort::grad(GradContext& c) const { scatter_lines(c, c.raw_out(1), axis); }
+void TakeAlongAxis::grad(GradContext& c) const { scatter_lines(c, c.raw(1), axis); }
 
 }  // namespace rlx

@@ -69,6 +69,7 @@ struct ExpertLinear {
   static constexpr auto fields() { return std::tuple{field("bias", &ExpertLinear::bias)}; }
   bool operator==(const ExpertLinear&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -27,13 +27,12 @@ Value outer(GradContext& c, Value left, Value right) {
   return c.b(BatchedMatmul{.transpose_a = true}, as_matrix(c, left), as_matrix(c, right));
 }
 
-// The weight as it was before it was packed: products from the other side read the stored form.
-Value unpacked(GradContext& c, Value w) {
+}  // namespace
+
+Value stored_weight(GradContext& c, Value w) {
   const Node& made = c.b.graph().node(w);
   return made.is<Pack>() ? made.inputs[0] : w;
 }
-
-}  // namespace
 
 void BatchedMatmul::grad(GradContext& c) const {
   const Value a = c.in(0), b = c.in(1), g = c.grad();
@@ -106,7 +105,7 @@ void Linear::grad(GradContext& c) const {
     g = c.times(g, activation_slope(c, act, before));
   }
   if (bias) c.add(bias_at(), g);
-  if (c.wants(0)) c.add(0, c.b(LinearTransposed{}, g, unpacked(c, c.raw(1))));
+  if (c.wants(0)) c.add(0, c.b(LinearTransposed{}, g, stored_weight(c, c.raw(1))));
   if (!c.wants(1)) return;
   if (!is_float(c.shape(0).dtype)) c.unsupported("its weight has no gradient, since x is in int8 groups");
   c.add(1, outer(c, g, c.in(0)));

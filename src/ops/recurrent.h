@@ -12,6 +12,8 @@
 //
 // States are rounded to f32 after each row, so a sequence gives the same bits however it is cut into
 // steps (kernels.md, 2.8).
+//
+// The functional forms have gradients; the form with a recurrent state has none.
 #pragma once
 
 #include <limits>
@@ -42,6 +44,7 @@ struct CausalConv1d {
   bool operator==(const CausalConv1d&) const = default;
   int state_at() const { return bias ? 3 : 2; }
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -65,6 +68,7 @@ struct SelectiveScan {
   }
   bool operator==(const SelectiveScan&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -96,6 +100,7 @@ struct SsdScan {
   }
   bool operator==(const SsdScan&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -126,6 +131,7 @@ struct GatedDelta {
   }
   bool operator==(const GatedDelta&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

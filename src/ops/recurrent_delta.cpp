@@ -64,7 +64,7 @@ void GatedDelta::reference(const KernelArgs& a) const {
           const double u = beta * (access::load(value, r, h * values + v) - recalled);
           for (std::size_t i = 0; i < k.size(); ++i) {
             double& cell = s[i * static_cast<std::size_t>(values) + static_cast<std::size_t>(v)];
-            cell = recurrent::rounded(decay * cell + k[i] * u);
+            cell = runs.rounded(decay * cell + k[i] * u);
             sum += q[i] * cell;
           }
           access::store(y, r, h * values + v, sum * double{scale});

@@ -39,7 +39,7 @@ void SelectiveScan::reference(const KernelArgs& a) const {
         double sum = 0;
         for (std::int64_t s = 0; s < states; ++s) {
           double& state = h[static_cast<std::size_t>(s)];
-          state = recurrent::rounded(std::exp(dt * access::load(a.in[2], s, lane)) * state +
+          state = runs.rounded(std::exp(dt * access::load(a.in[2], s, lane)) * state +
                                      dt * access::load(a.in[3], r, s) * in);
           sum += access::load(a.in[4], r, s) * state;
         }
@@ -143,7 +143,7 @@ void SsdScan::reference(const KernelArgs& args) const {
           const double into = dt * access::load(b, r, group + n), out = access::load(c, r, group + n);
           double* s = state.data() + n * lanes;
           for (std::size_t p = 0; p < in.size(); ++p) {
-            s[p] = recurrent::rounded(decay * s[p] + into * in[p]);
+            s[p] = runs.rounded(decay * s[p] + into * in[p]);
             sum[p] += out * s[p];
           }
         }

@@ -42,6 +42,8 @@ class Runs {
   /// starts.
   std::vector<double> load(std::int64_t b, std::int64_t first, std::int64_t n,
                            std::int64_t step = 1) const;
+  /// A value of the state as it is kept between rows: rounded to f32, in the interpreter's f64 mode as it is.
+  double rounded(double x) const { return after_->dtype == DType::f64 ? x : double{static_cast<float>(x)}; }
   void store(std::int64_t b, std::int64_t first, const std::vector<double>& values,
              std::int64_t step = 1) const;
 
@@ -62,7 +64,5 @@ class Runs {
 
 /// log(1 + e^x), without overflow.
 double softplus(double x);
-/// Rounds a state to f32, as it is kept between rows.
-inline double rounded(double x) { return double{static_cast<float>(x)}; }
 
 }  // namespace rlx::recurrent

@@ -90,6 +90,7 @@ struct TakeAlongAxis {
   static constexpr auto fields() { return std::tuple{field("axis", &TakeAlongAxis::axis)}; }
   bool operator==(const TakeAlongAxis&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

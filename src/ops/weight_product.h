@@ -1,9 +1,13 @@
 // The product with a stored weight from its other side: what the backward pass of Linear needs.
 #pragma once
 
+#include "ir/graph.h"
 #include "ir/op.h"
 
 namespace rlx {
+
+/// A weight as it was before Pack, which is what products from the other side read; for gradients.
+Value stored_weight(GradContext& c, Value w);
 
 /// y = x w.   x: f32[..., n]; w: [n, k] of any storage type, plain; y: f32[..., k]. Sums run in increasing n, one
 /// chain per result. With w the weight of a Linear and x the gradient of its result, y is the gradient of the
