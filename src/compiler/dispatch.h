@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "base/shared_list.h"
 
 namespace rlx {
 
@@ -23,7 +24,7 @@ struct DispatchRow {
 };
 
 struct DispatchReport {
-  std::vector<DispatchRow> rows;
+  SharedList<DispatchRow> rows;
   std::int64_t count(DispatchKind kind) const;
   std::string text() const;  ///< a table: per op and per kind, the layers by body, then the rows that are not native
   std::string json() const;  ///< [{"node", "op", "kind", "kernel", "reason"}]

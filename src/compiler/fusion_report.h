@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
+
+#include "base/shared_list.h"
 
 namespace rlx {
 
@@ -22,8 +23,8 @@ struct NearMiss {
 
 struct FusionReport {
   std::int64_t nodes_before = 0, nodes_after = 0;  ///< of the graph: HIR as given, MIR after the passes
-  std::vector<FusedNode> fused;
-  std::vector<NearMiss> near_misses;
+  SharedList<FusedNode> fused;
+  SharedList<NearMiss> near_misses;
 
   /// How many of each fused op.
   std::map<std::string, std::int64_t> counts() const;

@@ -29,6 +29,7 @@ struct Pass {
   std::string_view name;
   bool (*run)(Graph&, const PassContext&);
   bool required;  ///< correctness needs it: --no-fusion and switches leave it on
+  bool always_verified = false;  ///< also when it reports no change
 };
 
 struct PassRun {

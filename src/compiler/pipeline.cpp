@@ -29,7 +29,8 @@ constexpr bool kRequired = true, kFusion = false;
 
 constexpr Pass kPasses[] = {
     // Models are written in blocks; everything below works on primitive ops.
-    {"expand_blocks", expand_blocks, kRequired},
+    // The first that all graphs meet, so that one is verified that no pass changes.
+    {"expand_blocks", expand_blocks, kRequired, true},
     // Bodies compute on constants, too. A folded node is one that no fusion has to know.
     {"fold_constants", fold_constants, kFusion},
     // Readers that nothing needs would keep a fusion from seeing that a value has one reader.
@@ -69,7 +70,7 @@ constexpr Pass kPasses[] = {
 
 Pass builtin_form(const CustomPass& pass) {
   if (pass.run == nullptr) fail(ErrorCode::invalid_argument, "custom pass \"{}\": has no function", pass.name);
-  return {pass.name, pass.run, kFusion};
+  return {pass.name, pass.run, kFusion, true};
 }
 
 // Every custom pass stands behind a pass that exists.

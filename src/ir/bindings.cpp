@@ -79,6 +79,7 @@ Graph bind(const Graph& graph, const DimBinding& binding) {
            l.text(), check.right.text(), r.text(), binding.text());
   }
   Graph bound = graph.sibling();
+  bound.nodes_.reserve(graph.nodes().size());
   bound.checks_.clear();
   for (auto& sub : bound.subgraphs_) sub = std::make_shared<const Graph>(bind(*sub, binding));
   for (const Node& n : graph.nodes()) {

@@ -14,12 +14,75 @@ std::string where(const OpDef& def, const std::string& origin) {
 
 }  // namespace
 
+NodeTable::NodeTable(const NodeTable& other) {
+  reserve(other.size_);
+  for (const Node& n : other.view()) append(n);
+}
+
+void NodeTable::swap(NodeTable& other) noexcept {
+  own_.swap(other.own_);  // nodes stay where they are
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(lender_, other.lender_);
+  sources_.swap(other.sources_);
+}
+
+void NodeTable::index(const Node& node, std::size_t place) {
+  if (node.def->has(Trait::source) && !node.is<Constant>())
+    sources_.emplace_back(hash64(node.name), static_cast<std::int32_t>(place));
+}
+
+Value NodeTable::append(Node node) {
+  if (lender_ != nullptr) own();
+  index(node, size_);
+  own_.push_back(std::move(node));
+  data_ = own_.data();
+  return {static_cast<std::int32_t>(size_++), 0};
+}
+
+void NodeTable::borrow(const NodeTable& lender, std::size_t count) {
+  RLX_CHECK(own_.empty() && count <= lender.size_);
+  lender_ = &lender;
+  data_ = lender.data_;
+  size_ = count;
+}
+
+void NodeTable::own() {
+  if (lender_ == nullptr) return;
+  own_.reserve(lender_->size_ + lender_->size_ / 8);
+  own_.assign(data_, data_ + size_);
+  for (const auto& [hash, place] : lender_->sources_)
+    if (static_cast<std::size_t>(place) < size_) sources_.emplace_back(hash, place);
+  data_ = own_.data();
+  lender_ = nullptr;
+}
+
+std::vector<Node> NodeTable::take() {
+  own();
+  std::vector<Node> nodes;
+  nodes.swap(own_);
+  data_ = nullptr;
+  size_ = 0;
+  sources_.clear();
+  return nodes;
+}
+
+Value NodeTable::find_source(std::string_view name) const {
+  const std::uint64_t hash = hash64(name);
+  for (const auto& [h, place] : lender_ != nullptr ? lender_->sources_ : sources_)
+    if (h == hash && static_cast<std::size_t>(place) < size_ && data_[place].name == name) return {place, 0};
+  return {};
+}
+
 Value Graph::add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inputs,
                  std::string origin) {
   RLX_CHECK(!def.has(Trait::source), std::string(def.name));
-  std::array<Shape, kMaxOperands> shapes;
-  if (inputs.size() > shapes.size())
-    fail(ErrorCode::limit, "{}: {} operands: expected at most {}", where(def, origin), inputs.size(), shapes.size());
+  if (inputs.size() > kMaxOperands)
+    fail(ErrorCode::limit, "{}: {} operands: expected at most {}", where(def, origin), inputs.size(), kMaxOperands);
+  constexpr std::size_t kFew = 12;  // shapes that need no allocation
+  std::array<Shape, kFew> few;
+  std::vector<Shape> many(inputs.size() > kFew ? inputs.size() : 0);
+  Shape* const shapes = many.empty() ? few.data() : many.data();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Value v = inputs[i];
     RLX_CHECK(v.node >= 0 && static_cast<std::size_t>(v.node) < nodes_.size() && v.index >= 0 &&
@@ -33,7 +96,7 @@ Value Graph::add(const OpDef& def, const AttrBlob& attrs, std::vector<Value> inp
     fail(ErrorCode::shape, "{}: expected {}{} operands, found {}", where(def, origin), least,
          def.optional_operands > 0 ? fmt::format(" to {}", def.operands.size()) : "",
          inputs.size());
-  InferContext c(def, {shapes.data(), inputs.size()}, this);
+  InferContext c(def, {shapes, inputs.size()}, this);
   try {
     def.infer(attrs, c);
   } catch (const Error& e) {
@@ -51,13 +114,6 @@ void Graph::add_check(DimCheck check) {
     checks_.push_back(std::move(check));
 }
 
-Value Graph::append(Node node) {
-  const auto place = static_cast<std::int32_t>(nodes_.size());
-  if (node.def->has(Trait::source) && !node.is<Constant>()) sources_.emplace_back(hash64(node.name), place);
-  nodes_.push_back(std::move(node));
-  return {place, 0};
-}
-
 Value Graph::add_source(const OpDef& def, std::string source_name, const Shape& shape,
                         std::string origin) {
   RLX_CHECK(def.has(Trait::source) && def.id != op_id(Constant::name), std::string(def.name));
@@ -66,20 +122,13 @@ Value Graph::add_source(const OpDef& def, std::string source_name, const Shape& 
   return append(Node{&def, def.defaults(), {}, {shape}, std::move(source_name), std::move(origin)});
 }
 
-Value Graph::find_source(std::string_view source_name) const {
-  const std::uint64_t hash = hash64(source_name);
-  for (const auto& [h, place] : sources_)
-    if (h == hash && node(place).name == source_name) return {place, 0};
-  return {};
-}
-
 std::vector<std::vector<std::int32_t>> Graph::uses() const {
   std::vector<std::vector<std::int32_t>> uses(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) uses[i].resize(nodes_[i].results.size());
   const auto count = [&](Value v) {
     ++uses[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.index)];
   };
-  for (const Node& n : nodes_)
+  for (const Node& n : nodes())
     for (Value v : n.inputs) count(v);
   for (const Output& o : outputs_) count(o.value);
   return uses;

@@ -54,6 +54,42 @@ struct Output {
   friend bool operator==(const Output&, const Output&) = default;
 };
 
+/// The nodes of a graph and the names of its sources. A table that is made anew from another may borrow the first nodes
+/// of that one: they are copied when it gets a node of its own, so that a pass that changes nothing copies nothing.
+class NodeTable {
+ public:
+  NodeTable() = default;
+  NodeTable(const NodeTable& other);  ///< owns its nodes, whatever `other` does
+  NodeTable(NodeTable&& other) noexcept { swap(other); }
+  NodeTable& operator=(NodeTable other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  const Node& operator[](std::size_t i) const { return data_[i]; }
+  std::size_t size() const { return size_; }
+  std::span<const Node> view() const { return {data_, size_}; }
+  Value find_source(std::string_view name) const;  ///< no constant; an empty Value when there is none
+
+  Value append(Node node);
+  void reserve(std::size_t nodes) { own_.reserve(nodes); }
+  /// The first `count` nodes of `lender`, which outlives this state; only while this one owns none.
+  void borrow(const NodeTable& lender, std::size_t count);
+  void own();                ///< ends the borrowing
+  bool borrows() const { return lender_ != nullptr; }
+  std::vector<Node> take();  ///< the nodes; the table is empty then
+
+ private:
+  void swap(NodeTable& other) noexcept;
+  void index(const Node& node, std::size_t place);
+
+  std::vector<Node> own_;
+  const Node* data_ = nullptr;  // of own_, or of the lender's
+  std::size_t size_ = 0;
+  const NodeTable* lender_ = nullptr;
+  std::vector<std::pair<std::uint64_t, std::int32_t>> sources_;  // hash of the name, node; of what is owned
+};
+
 /// Operands of a node, at most.
 inline constexpr std::size_t kMaxOperands = 64;
 /// Sub-graphs in sub-graphs, at most.
@@ -70,7 +106,7 @@ class Graph {
   std::string name;
   Stage stage;
 
-  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const Node> nodes() const { return nodes_.view(); }
   const Node& node(Value v) const { return nodes_[static_cast<std::size_t>(v.node)]; }
   const Node& node(std::int32_t i) const { return nodes_[static_cast<std::size_t>(i)]; }
   const Shape& shape(Value v) const { return node(v).results[static_cast<std::size_t>(v.index)]; }
@@ -113,20 +149,20 @@ class Graph {
   Value import_node(const Graph& from, const Node& node, std::vector<Value> inputs);
 
   /// The input, param or state of a name; an empty Value when there is none.
-  Value find_source(std::string_view source_name) const;
+  Value find_source(std::string_view source_name) const { return nodes_.find_source(source_name); }
   /// How many operands and outputs read each result 0..n of each node: uses()[node][index].
   std::vector<std::vector<std::int32_t>> uses() const;
 
  private:
   friend bool drop_dead(Graph&);  // rewrite.h
+  friend class Rewriter;
   friend Graph bind(const Graph&, const DimBinding&);
   void add_check(DimCheck check);
-  Value append(Node node);
+  Value append(Node node) { return nodes_.append(std::move(node)); }
 
-  std::vector<Node> nodes_;
+  NodeTable nodes_;
   std::vector<Output> outputs_;
   std::vector<DimCheck> checks_;
-  std::vector<std::pair<std::uint64_t, std::int32_t>> sources_;  // hash of the name, node
   std::vector<std::shared_ptr<const ConstantData>> constants_;
   std::vector<std::shared_ptr<const Graph>> subgraphs_;
   int nesting_ = 0;
@@ -162,7 +198,7 @@ class Builder {
   Graph& graph() { return *graph_; }
 
   /// Provenance of the nodes that follow.
-  void set_origin(std::string origin) { origin_ = std::move(origin); }
+  void set_origin(std::string_view origin) { origin_ = origin; }
   const std::string& origin() const { return origin_; }
 
  private:

@@ -74,7 +74,6 @@ Graph Graph::sibling() const {
   fresh.constants_ = constants_;
   fresh.subgraphs_ = subgraphs_;
   fresh.nesting_ = nesting_;
-  fresh.nodes_.reserve(nodes_.size());
   return fresh;
 }
 

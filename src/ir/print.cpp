@@ -1,5 +1,8 @@
 #include "ir/print.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "ir/constant_text.h"
 #include "ir/source.h"
 
@@ -30,8 +33,13 @@ class Printer {
       text += fmt::format("{}  graph @{} {}\n", indent, k, rlx::quoted(sub.name));
       Printer(sub, with_data_).body(text, indent + "  ");
     }
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i)
-      text += indent + "  " + line(static_cast<std::int32_t>(i)) + "\n";
+    text.reserve(text.size() + graph_.nodes().size() * 96);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      text += indent;
+      text += "  ";
+      append_line(text, static_cast<std::int32_t>(i));
+      text += '\n';
+    }
     text += indent + "return";
     for (std::size_t k = 0; k < graph_.outputs().size(); ++k) {
       const Output& o = graph_.outputs()[k];
@@ -41,30 +49,64 @@ class Printer {
   }
 
   std::string line(std::int32_t i) const {
-    const Node& n = graph_.node(i);
     std::string text;
-    for (std::size_t k = 0; k < n.results.size(); ++k)
-      text += (k > 0 ? ", " : "") + number({i, static_cast<std::int32_t>(k)});
-    text += fmt::format(" = {}", n.def->name);
+    append_line(text, i);
+    return text;
+  }
+
+ private:
+  void append_line(std::string& text, std::int32_t i) const {
+    const Node& n = graph_.node(i);
+    for (std::size_t k = 0; k < n.results.size(); ++k) {
+      if (k > 0) text += ", ";
+      append_number(text, {i, static_cast<std::int32_t>(k)});
+    }
+    text += " = ";
+    text += n.def->name;
     if (const ConstantData* data = graph_.constant_of({i, 0})) {
       text += " " + constant_text(*data, with_data_);
     } else if (n.def->has(Trait::source)) {
       text += " " + rlx::quoted(n.name);
     } else {
       text += "(";
-      for (std::size_t k = 0; k < n.inputs.size(); ++k) text += (k > 0 ? ", " : "") + number(n.inputs[k]);
+      for (std::size_t k = 0; k < n.inputs.size(); ++k) {
+        if (k > 0) text += ", ";
+        append_number(text, n.inputs[k]);
+      }
       text += ")";
     }
-    text += n.def->print(attrs(n)) + " :";
-    for (std::size_t k = 0; k < n.results.size(); ++k)
-      text += (k > 0 ? ", " : " ") + n.results[k].text();
+    text += n.def->print(attrs(n));
+    text += " :";
+    for (std::size_t k = 0; k < n.results.size(); ++k) {
+      text += k > 0 ? ", " : " ";
+      append_shape(text, n.results[k]);
+    }
     if (!n.origin.empty()) text += " @" + rlx::quoted(n.origin);
-    return text;
   }
 
- private:
+  // Most shapes of a graph are those of other nodes.
+  void append_shape(std::string& text, const Shape& shape) const {
+    const auto known = std::find_if(shapes_.begin(), shapes_.end(), [&](const auto& s) { return s.first == shape; });
+    if (known != shapes_.end()) {
+      text += known->second;
+      return;
+    }
+    const std::string made = shape.text();
+    text += made;
+    if (shapes_.size() < kShapes) shapes_.emplace_back(shape, made);
+  }
+
+  void append_number(std::string& text, Value v) const {
+    std::array<char, 16> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                   first_[static_cast<std::size_t>(v.node)] + v.index).ptr;
+    text += '%';
+    text.append(digits.data(), end);
+  }
   std::string number(Value v) const {
-    return fmt::format("%{}", first_[static_cast<std::size_t>(v.node)] + v.index);
+    std::string text;
+    append_number(text, v);
+    return text;
   }
   // With the numbers that sub-graphs have in the text.
   AttrBlob attrs(const Node& n) const {
@@ -74,8 +116,11 @@ class Printer {
     return blob;
   }
 
+  static constexpr std::size_t kShapes = 24;  // as many as are found faster than made
+
   const Graph& graph_;
   bool with_data_;
+  mutable std::vector<std::pair<Shape, std::string>> shapes_;
   std::vector<std::int32_t> first_;   // the number of the first result of each node
   std::vector<std::int32_t> places_;  // of each sub-graph in the text
   std::vector<GraphRef> used_;        // in the order of the text
@@ -91,6 +136,7 @@ std::string graph_text(const Graph& graph, bool with_data) {
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";
+  out.reserve(text.size() + 2);
   for (const char c : text) {
     if (c == '"' || c == '\\')
       out += fmt::format("\\{}", c);

@@ -9,14 +9,15 @@
 
 namespace rlx {
 
-/// Walks the nodes of a graph in order and rebuilds it. For each node the function may emit other
+/// Walks the nodes of a graph in order and rebuilds it from the first change on: what stands before it is borrowed until
+/// then, and a graph that no rule changes costs a walk. For each node the function may emit other
 /// nodes and give the values that stand for the node's results; without an answer the node is
 /// copied, with the shapes that it has when those of its operands stay. Nodes that nothing reads any
 /// more are dropped, inputs, params and states never. Provenance of emitted
 /// nodes is that of the node they replace.
 class Rewriter {
  public:
-  explicit Rewriter(Graph& graph);
+  explicit Rewriter(Graph& graph) : graph_(graph) {}
 
   struct Site {
     std::int32_t index;             ///< of the node in the old graph
@@ -44,9 +45,14 @@ class Rewriter {
   std::vector<Value> now(std::span<const Value> old_values) const;
 
  private:
+  std::size_t place(Value v) const;  // in first_
+
   Graph& graph_;
-  std::vector<std::vector<std::int32_t>> uses_;
-  std::vector<std::vector<Value>> map_;
+  // Made when something asks for them: the place of each node's first value, and per value its readers (an output counts
+  // as two).
+  mutable std::vector<std::int32_t> first_, readers_;
+  std::size_t same_ = 0;  // nodes in front that are the same in both graphs
+  std::vector<Value> map_;
 };
 
 /// Drops nodes that no output and no state update needs; inputs, params and states stay. True when something was

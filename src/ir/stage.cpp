@@ -1,6 +1,5 @@
 #include "ir/stage.h"
 
-#include <array>
 #include <map>
 
 #include "ir/print.h"
@@ -14,15 +13,19 @@ namespace {
       fmt::format("after {}: {}: {}\n  {}", after, graph.name, rule, print_node(graph, node)));
 }
 
-void check_shapes(const Graph& graph, std::string_view after, std::int32_t i) {
+// `inputs` and `results` are room that all nodes share.
+void check_shapes(const Graph& graph, std::string_view after, std::int32_t i, std::vector<Shape>& inputs,
+                  std::vector<Shape>& results) {
   const Node& n = graph.node(i);
   if (n.def->has(Trait::source)) return;
-  std::array<Shape, kMaxOperands> inputs;
-  for (std::size_t k = 0; k < n.inputs.size(); ++k) inputs[k] = graph.shape(n.inputs[k]);
-  InferContext c(*n.def, {inputs.data(), n.inputs.size()}, &graph);
+  inputs.clear();
+  results.clear();
+  for (Value v : n.inputs) inputs.push_back(graph.shape(v));
+  InferContext c(*n.def, inputs, &graph);
+  c.results().swap(results);
   n.def->infer(n.attrs, c);
-  if (c.results() != n.results)
-    broken(graph, after, i, "a stored shape differs from the inferred one");
+  c.results().swap(results);
+  if (results != n.results) broken(graph, after, i, "a stored shape differs from the inferred one");
 }
 
 void check_stage(const Graph& graph, std::string_view after, std::int32_t i) {
@@ -40,10 +43,11 @@ void check_stage(const Graph& graph, std::string_view after, std::int32_t i) {
 void verify(const Graph& graph, std::string_view after) {
   std::vector<bool> checked(graph.subgraph_count(), false);
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> updated_by;
+  std::vector<Shape> inputs, results;
   for (std::size_t k = 0; k < graph.nodes().size(); ++k) {
     const auto i = static_cast<std::int32_t>(k);
     const Node& n = graph.node(i);
-    check_shapes(graph, after, i);
+    check_shapes(graph, after, i, inputs, results);
     check_stage(graph, after, i);
     for (GraphRef ref : subgraphs_of(n)) {
       const auto k_sub = static_cast<std::size_t>(ref.index);

@@ -24,19 +24,30 @@ struct CompiledGraph::Context {
   const KvCache* states = nullptr;
 };
 
+const std::vector<const std::byte*>& SharedWeights::bind(const std::shared_ptr<const Program>& program,
+                                                         const Backend& backend, int threads) {
+  std::erase_if(bound_, [](const Bound& b) { return b.program.expired(); });
+  for (const Bound& b : bound_)
+    if (b.backend == &backend && b.program.lock() == program) return b.entries;
+  // Threads are worth starting only when there is something to pack.
+  Workers workers(store->needed_bytes(*program, backend) > 0 ? threads : 1);
+  bound_.push_back({program, &backend, store->bind(*program, backend, workers)});
+  return bound_.back().entries;
+}
+
 CompiledGraph::CompiledGraph(CompileResult compiled, const Backend& backend, std::shared_ptr<SharedWeights> weights)
-    : compiled_(std::move(compiled)),
-      backend_(backend),
-      weights_(std::move(weights)),
-      manifest_(BindingManifest::from_lir(compiled_.lir)) {
+    : compiled_(std::move(compiled)), backend_(backend), weights_(std::move(weights)) {
+  if (compiled_.lir.plan == nullptr) manifest();  // refuses a template
   const Program& program = *compiled_.lir.program;
   bound_.assign(program.weights.size(), nullptr);
   if (weights_ == nullptr) return;
   const std::lock_guard lock(weights_->binding);
-  // Threads are worth starting only when there is something to pack.
-  const bool packs = weights_->store->needed_bytes(program, backend_) > 0;
-  Workers workers(packs ? compiled_.lir.plan->threads : 1);
-  bound_ = weights_->store->bind(program, backend_, workers);
+  bound_ = weights_->bind(compiled_.lir.program, backend_, compiled_.lir.plan->threads);
+}
+
+const BindingManifest& CompiledGraph::manifest() const {
+  std::call_once(manifest_once_, [&] { manifest_ = BindingManifest::from_lir(compiled_.lir); });
+  return manifest_;
 }
 
 CompiledGraph::~CompiledGraph() = default;
@@ -53,14 +64,14 @@ std::int64_t CompiledGraph::bytes() const {
 }
 
 void CompiledGraph::set_param(std::string_view name, const Tensor& value) {
-  const BindingEntry* entry = manifest_.param(name);
-  if (entry == nullptr) fail(ErrorCode::invalid_argument, "{}: no param \"{}\"", manifest_.graph, name);
+  const BindingEntry* entry = manifest().param(name);
+  if (entry == nullptr) fail(ErrorCode::invalid_argument, "{}: no param \"{}\"", manifest().graph, name);
   if (!(value.shape() == entry->shape))
-    fail(ErrorCode::shape, "{}: param \"{}\": expected {}, found {}", manifest_.graph, name, entry->shape.text(),
+    fail(ErrorCode::shape, "{}: param \"{}\": expected {}, found {}", manifest().graph, name, entry->shape.text(),
          value.text());
   std::unique_lock lock(params_, std::try_to_lock);
   if (!lock.owns_lock())
-    fail(ErrorCode::invalid_argument, "{}: param \"{}\" cannot be set while the graph runs", manifest_.graph, name);
+    fail(ErrorCode::invalid_argument, "{}: param \"{}\" cannot be set while the graph runs", manifest().graph, name);
   // The caller may change or free what it passed.
   Overlay mine;
   mine.value = Tensor::zeros(value.dims(), value.dtype());
@@ -86,42 +97,42 @@ void CompiledGraph::set_param(std::string_view name, const Tensor& value) {
 }
 
 CompiledGraph::Inputs CompiledGraph::match_inputs(const std::vector<NamedTensor>& given) const {
-  Inputs found(manifest_.inputs.size(), nullptr);
+  Inputs found(manifest().inputs.size(), nullptr);
   for (const NamedTensor& t : given) {
     std::size_t i = 0;
-    while (i < found.size() && manifest_.inputs[i].name != t.name) ++i;
-    if (i == found.size()) fail(ErrorCode::invalid_argument, "{}: no input \"{}\"", manifest_.graph, t.name);
+    while (i < found.size() && manifest().inputs[i].name != t.name) ++i;
+    if (i == found.size()) fail(ErrorCode::invalid_argument, "{}: no input \"{}\"", manifest().graph, t.name);
     if (found[i] != nullptr)
-      fail(ErrorCode::invalid_argument, "{}: input \"{}\" is given twice", manifest_.graph, t.name);
-    if (t.tensor.dtype() != manifest_.inputs[i].shape.dtype)
-      fail(ErrorCode::shape, "{}: input \"{}\": expected {}, found {}", manifest_.graph, t.name,
-           manifest_.inputs[i].shape.text(), t.tensor.text());
+      fail(ErrorCode::invalid_argument, "{}: input \"{}\" is given twice", manifest().graph, t.name);
+    if (t.tensor.dtype() != manifest().inputs[i].shape.dtype)
+      fail(ErrorCode::shape, "{}: input \"{}\": expected {}, found {}", manifest().graph, t.name,
+           manifest().inputs[i].shape.text(), t.tensor.text());
     found[i] = &t.tensor;
   }
   for (std::size_t i = 0; i < found.size(); ++i)
     if (found[i] == nullptr)
-      fail(ErrorCode::invalid_argument, "{}: input \"{}\" ({}) is missing", manifest_.graph, manifest_.inputs[i].name,
-           manifest_.inputs[i].shape.text());
+      fail(ErrorCode::invalid_argument, "{}: input \"{}\" ({}) is missing", manifest().graph, manifest().inputs[i].name,
+           manifest().inputs[i].shape.text());
   return found;
 }
 
 // The actual sizes of this run; those that no input tells are the plan's.
 DimBinding CompiledGraph::sizes_of(const Inputs& inputs) const {
   std::vector<NamedDims> dims;
-  for (std::size_t i = 0; i < inputs.size(); ++i) dims.push_back({manifest_.inputs[i].name, inputs[i]->dims()});
+  for (std::size_t i = 0; i < inputs.size(); ++i) dims.push_back({manifest().inputs[i].name, inputs[i]->dims()});
   const DimBinding& upper = compiled_.lir.plan->upper;
   DimBinding sizes = upper;
   const DimBinding told = infer_bindings(*compiled_.mir, dims);
   for (auto [symbol, n] : told.sizes()) {
     const auto most = upper.get(symbol);
     if (most && n > *most)
-      fail(ErrorCode::limit, "{}: {} = {} is above the {} that this executable was made for", manifest_.graph,
+      fail(ErrorCode::limit, "{}: {} = {} is above the {} that this executable was made for", manifest().graph,
            symbol.name(), n, *most);
     sizes.set(symbol, n);
   }
   for (const DimCheck& c : compiled_.lir.program->checks)
     if (c.left.evaluate(sizes) != c.right.evaluate(sizes))
-      fail(ErrorCode::shape, "{}: {}: {} = {} but {} = {}", manifest_.graph, c.message, c.left.text(),
+      fail(ErrorCode::shape, "{}: {}: {} = {} but {} = {}", manifest().graph, c.message, c.left.text(),
            c.left.evaluate(sizes), c.right.text(), c.right.evaluate(sizes));
   return sizes;
 }
@@ -129,14 +140,14 @@ DimBinding CompiledGraph::sizes_of(const Inputs& inputs) const {
 void CompiledGraph::check_params() const {
   for (std::size_t i = 0; i < bound_.size(); ++i)
     if (bound_[i] == nullptr)
-      fail(ErrorCode::invalid_argument, "{}: param \"{}\" is not set", manifest_.graph,
+      fail(ErrorCode::invalid_argument, "{}: param \"{}\" is not set", manifest().graph,
            compiled_.lir.program->weights[i].param);
 }
 
 void CompiledGraph::refuse_states(const KvCache* states) const {
-  if (states == nullptr && !manifest_.states.empty())
-    fail(ErrorCode::invalid_argument, "{}: has the state \"{}\": run it with states (make_states)", manifest_.graph,
-         manifest_.states[0].name);
+  if (states == nullptr && !manifest().states.empty())
+    fail(ErrorCode::invalid_argument, "{}: has the state \"{}\": run it with states (make_states)", manifest().graph,
+         manifest().states[0].name);
 }
 
 std::shared_ptr<KvCache> CompiledGraph::make_states(std::int64_t slots, std::int64_t context) const {
@@ -197,10 +208,10 @@ void CompiledGraph::execute(Context& context, const Inputs& inputs, const DimBin
 
 void CompiledGraph::copy_output(const Context& context, const Inputs& inputs, std::size_t i, Tensor& to) const {
   const TensorView& view = context.executor.output(i);
-  const Operand& o = compiled_.lir.program->operands[static_cast<std::size_t>(manifest_.outputs[i].node)];
+  const Operand& o = compiled_.lir.program->operands[static_cast<std::size_t>(manifest().outputs[i].node)];
   if (view.layout != Layout::plain)
-    fail(ErrorCode::unsupported, "{}: output \"{}\" has the layout of a kernel", manifest_.graph,
-         manifest_.outputs[i].name);
+    fail(ErrorCode::unsupported, "{}: output \"{}\" has the layout of a kernel", manifest().graph,
+         manifest().outputs[i].name);
   const void* from = o.place == Place::input ? inputs[static_cast<std::size_t>(o.index)]->data() : view.data;
   if (to.byte_size() > 0) std::memcpy(to.mutable_data(), from, static_cast<std::size_t>(to.byte_size()));
 }
@@ -214,9 +225,9 @@ std::vector<NamedTensor> CompiledGraph::run_with(const std::vector<NamedTensor>&
   std::unique_ptr<Context> context = take_context(states);
   execute(*context, inputs, sizes);
   std::vector<NamedTensor> outputs;
-  for (std::size_t i = 0; i < manifest_.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < manifest().outputs.size(); ++i) {
     const TensorView& view = context->executor.output(i);
-    outputs.push_back({manifest_.outputs[i].name, Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype)});
+    outputs.push_back({manifest().outputs[i].name, Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype)});
     copy_output(*context, inputs, i, outputs.back().tensor);
   }
   give_context(std::move(context));
@@ -237,14 +248,14 @@ void CompiledGraph::run_into(const std::vector<NamedTensor>& given, std::span<Na
   const DimBinding sizes = sizes_of(inputs);
   std::vector<std::size_t> places;
   for (const NamedTensor& t : outputs) {
-    const BindingEntry* e = manifest_.output(t.name);
-    if (e == nullptr) fail(ErrorCode::invalid_argument, "{}: no output \"{}\"", manifest_.graph, t.name);
+    const BindingEntry* e = manifest().output(t.name);
+    if (e == nullptr) fail(ErrorCode::invalid_argument, "{}: no output \"{}\"", manifest().graph, t.name);
     const Shape expected =
         compiled_.lir.program->operands[static_cast<std::size_t>(e->node)].shape.bind(sizes).with(Layout::plain);
     if (!(t.tensor.shape() == expected))
-      fail(ErrorCode::shape, "{}: output \"{}\": expected {}, found {}", manifest_.graph, t.name, expected.text(),
+      fail(ErrorCode::shape, "{}: output \"{}\": expected {}, found {}", manifest().graph, t.name, expected.text(),
            t.tensor.text());
-    places.push_back(static_cast<std::size_t>(e - manifest_.outputs.data()));
+    places.push_back(static_cast<std::size_t>(e - manifest().outputs.data()));
   }
   const std::shared_lock lock(params_);
   check_params();

@@ -26,6 +26,10 @@ struct SharedWeights {
   std::shared_ptr<WeightStore> store;
   Digest identity;     ///< of the checkpoint, in keys of this process
   std::mutex binding;  ///< packing writes the store
+  /// The bytes of each weight entry of a program, looked up once: its executables of all sizes share them. With
+  /// `binding` held. Errors: as WeightStore::bind.
+  const std::vector<const std::byte*>& bind(const std::shared_ptr<const Program>& program, const Backend& backend,
+                                            int threads);
   std::function<Digest()> make_lasting;  ///< weights_identity
   /// Of the checkpoint in any process; may read all of a model in memory, when it is first asked for.
   const Digest& lasting() {
@@ -34,6 +38,14 @@ struct SharedWeights {
   }
   std::once_flag once;
   Digest lasting_identity;
+
+ private:
+  struct Bound {
+    std::weak_ptr<const Program> program;
+    const Backend* backend;
+    std::vector<const std::byte*> entries;
+  };
+  std::vector<Bound> bound_;
 };
 
 class CompiledGraph {
@@ -43,7 +55,8 @@ class CompiledGraph {
   CompiledGraph(CompileResult compiled, const Backend& backend, std::shared_ptr<SharedWeights> weights);
   ~CompiledGraph();
 
-  const BindingManifest& manifest() const { return manifest_; }
+  /// Made when it is first asked for: a loop of steps (make_executor) needs none.
+  const BindingManifest& manifest() const;
   const CompileResult& compiled() const { return compiled_; }
   Device device() const { return backend_.device(); }
   /// Bytes that the handle keeps: params set by hand, and arenas of runs.
@@ -95,7 +108,8 @@ class CompiledGraph {
   CompileResult compiled_;
   const Backend& backend_;
   std::shared_ptr<SharedWeights> weights_;
-  BindingManifest manifest_;
+  mutable std::once_flag manifest_once_;
+  mutable BindingManifest manifest_;
   std::vector<const std::byte*> bound_;  // per weight entry; nullptr: not set
   struct Overlay {
     Tensor value;

@@ -248,7 +248,8 @@ std::shared_ptr<CompiledGraph> ModelCompilePipeline::compile_entry(const Digest&
     entries_.erase(at);  // those who wait hold the entry; the next request compiles again
   } else {
     at->second->graph = graph;
-    at->second->bytes = graph->manifest().arena_bytes + graph->compiled().lir.plan->shared_bytes;
+    const Plan& plan = *graph->compiled().lir.plan;
+    at->second->bytes = plan.arena_bytes + plan.shared_bytes;
     statistics_.bytes += at->second->bytes;
     evict();
   }

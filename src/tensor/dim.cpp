@@ -1,7 +1,8 @@
 #include "tensor/dim.h"
 
 #include <algorithm>
-#include <deque>
+#include <atomic>
+#include <bit>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -31,6 +32,38 @@ constexpr std::size_t kMaxTerms = 1024, kMaxAtomText = 4096;
 constexpr std::int32_t kMaxDegree = 64;
 constexpr const char* kWellKnown[] = {"batch", "seq", "rows", "out_rows", "past_seq"};  // ids 0, 1, ...
 
+// Entries that stay where they are, so that reading one takes no lock: whoever has its number got it from push() or
+// from someone who did. Writers hold a lock. Blocks of 64, 128, 256, ... entries.
+template <typename T>
+class StableList {
+ public:
+  std::size_t size() const { return size_; }
+  const T& operator[](std::size_t i) const {
+    const Place p = place(i);
+    return blocks_[p.block].load(std::memory_order_acquire)[p.index];
+  }
+  void push(T value) {
+    const Place p = place(size_);
+    if (p.block >= kBlocks) fail(ErrorCode::limit, "too many sizes");
+    if (p.index == 0) blocks_[p.block].store(new T[kFirst << p.block], std::memory_order_release);
+    blocks_[p.block].load(std::memory_order_relaxed)[p.index] = std::move(value);
+    ++size_;
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 64, kBlocks = 25;  // handles have 31 bits
+  struct Place {
+    std::size_t block, index;
+  };
+  static Place place(std::size_t i) {
+    const auto block = static_cast<std::size_t>(std::bit_width(i / kFirst + 1) - 1);
+    return {block, i - ((kFirst << block) - kFirst)};
+  }
+
+  std::array<std::atomic<T*>, kBlocks> blocks_{};  // never freed, as the table is not
+  std::size_t size_ = 0;
+};
+
 }  // namespace
 
 // All symbols, atoms and polynomials of the process. Entries are never removed: models have a few
@@ -58,36 +91,27 @@ class DimTable {
     std::lock_guard lock(mutex_);
     auto [it, fresh] =
         symbol_ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(symbols_.size()));
-    if (fresh) symbols_.push_back(it->first);
+    if (fresh) symbols_.push(it->first);
     return Symbol(it->second);
   }
-  std::string_view symbol_name(std::uint32_t id) {
-    std::lock_guard lock(mutex_);
-    return symbols_[id];
-  }
+  std::string_view symbol_name(std::uint32_t id) const { return symbols_[id]; }
 
   std::uint32_t atom(Atom a) {
     std::lock_guard lock(mutex_);
     auto [it, fresh] = atom_ids_.try_emplace(a.text, static_cast<std::uint32_t>(atoms_.size()));
-    if (fresh) atoms_.push_back(std::move(a));
+    if (fresh) atoms_.push(std::move(a));
     return it->second;
   }
-  const Atom& atom(std::uint32_t id) {
-    std::lock_guard lock(mutex_);
-    return atoms_[id];
-  }
+  const Atom& atom(std::uint32_t id) const { return atoms_[id]; }
 
-  Polynomial polynomial(Dim d) {
+  Polynomial polynomial(Dim d) const {
     const std::uint32_t h = d.handle();
     if ((h & kPolynomialBit) == 0)
       return h == 0 ? Polynomial{} : Polynomial{{{}, static_cast<std::int64_t>(h)}};
     return stored(d);
   }
   // Of a size that is no small number. Entries never change and never move.
-  const Polynomial& stored(Dim d) {
-    std::lock_guard lock(mutex_);
-    return polynomials_[d.handle() & ~kPolynomialBit];
-  }
+  const Polynomial& stored(Dim d) const { return polynomials_[d.handle() & ~kPolynomialBit]; }
 
   Dim intern(const Polynomial& p) {
     if (p.empty()) return Dim{};
@@ -102,11 +126,11 @@ class DimTable {
     std::lock_guard lock(mutex_);
     auto [it, fresh] = polynomial_ids_.try_emplace(std::move(key),
                                                    static_cast<std::uint32_t>(polynomials_.size()));
-    if (fresh) polynomials_.push_back(p);
+    if (fresh) polynomials_.push(p);
     return from_handle(it->second | kPolynomialBit);
   }
 
-  bool less(const std::vector<Power>& a, const std::vector<Power>& b) {
+  bool less(const std::vector<Power>& a, const std::vector<Power>& b) const {
     if (a.empty() != b.empty()) return b.empty();  // the constant comes last
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
                                         [&](Power x, Power y) {
@@ -123,11 +147,11 @@ class DimTable {
   }
 
   std::mutex mutex_;
-  std::deque<std::string> symbols_;
+  StableList<std::string> symbols_;
   std::unordered_map<std::string, std::uint32_t> symbol_ids_;
-  std::deque<Atom> atoms_;
+  StableList<Atom> atoms_;
   std::unordered_map<std::string, std::uint32_t> atom_ids_;
-  std::deque<Polynomial> polynomials_;
+  StableList<Polynomial> polynomials_;
   std::unordered_map<std::string, std::uint32_t> polynomial_ids_;
 };
 
