@@ -16,6 +16,7 @@
 #include "compiler/training.h"                // IWYU pragma: export
 #include "compiler/variant.h"                 // IWYU pragma: export
 #include "flow/blocks/attention.h"            // IWYU pragma: export
+#include "flow/blocks/decode_bindings.h"      // IWYU pragma: export
 #include "flow/blocks/embedding.h"            // IWYU pragma: export
 #include "flow/blocks/encoder_attention.h"    // IWYU pragma: export
 #include "flow/blocks/gated_delta.h"          // IWYU pragma: export

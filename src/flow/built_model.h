@@ -43,10 +43,20 @@ constexpr std::string_view name(ModelKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// How a decoder keeps what it has seen. state: in a paged cache, a state of the graph (the default). functional: past
+/// keys and values come in and present ones go out, as tensors. functional_masked: the same with an input "mask" that is
+/// added to the scores.
+enum class DecodeForm : std::uint8_t { state, functional, functional_masked };
+constexpr std::string_view name(DecodeForm form) {
+  constexpr std::string_view names[] = {"state", "functional", "functional_masked"};
+  return names[static_cast<std::size_t>(form)];
+}
+
 /// Facts of a model, validated when it was built. What a kind does not have is 0.
 struct ModelInfo {
   std::string architecture;  ///< "llama", "gemma3", "bert", ...
   ModelKind kind = ModelKind::decoder;
+  DecodeForm form = DecodeForm::state;  ///< of a decoder
   std::string name;          ///< as the file says, may be empty
   std::int64_t vocab = 0, hidden = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -69,6 +79,11 @@ struct ModelInfo {
 /// Inputs of every graph of a decoder that generates (all i32): tokens[rows], positions[rows], seq_start[batch + 1],
 /// past[batch], slot[batch], out_rows[out_rows]. States: "pages" (the page table), "kv.0" ..
 /// "kv.N-1". Output: "logits" f32[out_rows, vocab].
+///
+/// In functional form it has no states, and a step is `seq` new tokens for each of `batch` sequences with `past_seq`
+/// tokens each behind them. Inputs: tokens i32[batch * seq], positions i32[batch * seq], out_rows i32[out_rows], past_k.L
+/// and past_v.L f32[batch, kv_heads, past_seq, head_dim] of each layer L, and with a mask f32[seq, past_seq + seq].
+/// Outputs: logits, then present_k.L and present_v.L f32[batch, kv_heads, past_seq + seq, head_dim].
 struct BuiltModel {
   Graph graph;                                  ///< HIR
   std::vector<ModelParam> params;               ///< in the order of the graph's Param nodes

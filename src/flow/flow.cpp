@@ -77,6 +77,7 @@ BuiltModel ModelFlow::build(const WeightSource& weights) const {
   }
   if (outputs.empty())
     fail(ErrorCode::invalid_argument, "the flow \"{}\" has no output stage", name_);
+  outputs.insert(outputs.end(), state.results.begin(), state.results.end());
   BuiltModel model = ctx.finish(std::move(outputs));
   model.info.architecture = name_;
   model.profile = profile_;

@@ -66,18 +66,33 @@ struct RopeSlot {
   RopeStyle style = RopeStyle::half;
 };
 
+/// What attention of a decoder in functional form reads instead of a cache (compiler.md, section 11). cos and sin are
+/// those of `positions` and of the table in FlowState::rope, which layers choose: models with local layers have two.
+struct DecodeBindings {
+  struct Past {
+    Value k, v;  ///< f32[batch, kv_heads, past_seq, head_dim]
+  };
+  Value positions;         ///< i32[batch * seq]
+  Value q_start, k_start;  ///< i32[batch + 1]: where each sequence's new rows begin, and its keys
+  Value mask = {};         ///< f32[1, past_seq + seq, past_seq + seq] added to the scores; optional
+  std::vector<Past> past;  ///< by layer
+};
+
 struct FlowState {
   Slot<Value> hidden{"the hidden state",
                      "token_embedding"};  ///< f32[rows, hidden]; what a stage leaves for the next
   Slot<Value> embedding{"the embedding weight", "token_embedding"};  ///< for tied heads
   std::vector<Value> residuals;  ///< residual_save pushes, residual_add pops
   NamedSlots<RopeSlot> rope{"the RoPE frequencies", "rope_frequencies"};
+  Slot<DecodeBindings> decode{"the decode bindings", "decode_bindings"};  ///< filled: the functional form
   NamedSlots<Value> delta{"the operand of a gated delta net",
                           "gated_delta_inputs"};  ///< q, k, v, z, g, beta
   NamedSlots<Value> inputs{"the input", "input"};  ///< declared by ModelFlow::input
   NamedSlots<Value> streams{"the stream",
                             "save_stream"};  ///< values beside the hidden state ("img", "txt")
   NamedSlots<Value> nodes{"the node", "name_node"};  ///< values that a custom stage named
+
+  std::vector<Output> results;  ///< of the graph, behind those of ModelFlow::output
 
   /// The last saved residual, taken off the stack.
   Value pop_residual(const FlowCtx& ctx);

@@ -38,7 +38,13 @@ std::string TensorNames::name(std::string_view role, std::int64_t layer) const {
 }
 
 BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config,
-                         std::shared_ptr<const WeightSource> weights, std::int64_t context) {
+                         std::shared_ptr<const WeightSource> weights, std::int64_t context,
+                         DecodeForm form) {
+  if (form != DecodeForm::state && family.attention_free)
+    fail(ErrorCode::unsupported,
+         "{}: the {} form passes keys and values of attention in and out; {} keeps recurrent states and has the state "
+         "form only",
+         weights->origin(), name(form), family.name);
   if (context < 0 || context > std::numeric_limits<std::int32_t>::max())
     fail(ErrorCode::invalid_argument,
          "the context of a session: expected 0 (the model's own) or a number of tokens, found {}",
@@ -46,7 +52,7 @@ BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config
   const std::string prefix =
       config.format == ConfigFormat::hub ? hub_prefix(family, *weights) : std::string();
   const TensorNames names(family.tensors, config.format, prefix);
-  const FlowInput in{config, names, context > 0 ? context : config.context};
+  const FlowInput in{config, names, context > 0 ? context : config.context, form};
   BuiltModel model = family.flow(in).build(std::move(weights));
   ModelInfo& info = model.info;
   info.name = config.name;
@@ -58,13 +64,14 @@ BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config
   info.head_dim = config.head_dim;
   info.inner = config.inner;
   info.context = config.context;
+  info.form = form;
   return model;
 }
 
 void load_decoder(const FamilyInput& in, LoadedModel& loaded) {
   loaded.config = in.hub != nullptr ? read_config(in.family, *in.hub, *in.weights)
                                     : read_config(in.family, *in.gguf, *in.weights);
-  loaded.model = build_decoder(in.family, loaded.config, in.weights, in.context);
+  loaded.model = build_decoder(in.family, loaded.config, in.weights, in.context, in.form);
 }
 
 }  // namespace rlx

@@ -45,6 +45,7 @@ struct FlowInput {
   const DecoderConfig& config;
   const TensorNames& names;
   std::int64_t session = 0;  ///< tokens that the session holds at most
+  DecodeForm form = DecodeForm::state;
 };
 
 /// Up to eight names, in the table of a family.
@@ -64,6 +65,7 @@ struct FamilyInput {
   const GgufFile* gguf = nullptr;
   std::shared_ptr<const WeightSource> weights;
   std::int64_t context = 0;  ///< BuildOptions::context
+  DecodeForm form = DecodeForm::state;
 };
 
 /// Reads, validates and builds a decoder: config and model of `loaded`. Errors as read_config and build_decoder.
@@ -102,8 +104,10 @@ DecoderConfig read_config(const Architecture& family, const HubConfig& hub,
                           const WeightSource& weights);
 
 /// Builds the model. `context`: tokens of the session, 0: the model's own. Errors as
-/// ModelFlow::build, and format (RoPE divisors that are not above 0).
+/// ModelFlow::build; format (RoPE divisors that are not above 0); unsupported (another form than `state` of a family
+/// without attention).
 BuiltModel build_decoder(const Architecture& family, const DecoderConfig& config,
-                         std::shared_ptr<const WeightSource> weights, std::int64_t context);
+                         std::shared_ptr<const WeightSource> weights, std::int64_t context,
+                         DecodeForm form = DecodeForm::state);
 
 }  // namespace rlx

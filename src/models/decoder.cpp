@@ -22,7 +22,18 @@ std::vector<float> read_divisors(FlowCtx& ctx, std::int64_t n) {
 
 }  // namespace
 
-void decoder_inputs(ModelFlow& flow) {
+void decoder_inputs(ModelFlow& flow, const FlowInput& in) {
+  if (in.form != DecodeForm::state) {
+    const Dim rows = Dim(sym::batch) * Dim(sym::seq);
+    flow.input("tokens", Shape({rows}, DType::i32))
+        .input("positions", Shape({rows}, DType::i32))
+        .input("out_rows", Shape({sym::out_rows}, DType::i32))
+        .stage("decode_bindings", decode_bindings({.layers = in.config.layers,
+                                                   .kv_heads = in.config.kv_heads,
+                                                   .head_dim = in.config.head_dim,
+                                                   .mask = in.form == DecodeForm::functional_masked}));
+    return;
+  }
   flow.input("tokens", Shape({sym::rows}, DType::i32))
       .input("positions", Shape({sym::rows}, DType::i32))
       .input("seq_start", Shape({Dim(sym::batch) + Dim(1)}, DType::i32))
@@ -179,7 +190,7 @@ FlowStage decoder_head(const FlowInput& in) {
 
 ModelFlow pre_norm_decoder(const FlowInput& in) {
   ModelFlow flow(in.config.architecture);
-  decoder_inputs(flow);
+  decoder_inputs(flow, in);
   flow.stage("rope", decoder_rope(in, in.config.rope, "rope"))
       .stage("embed_tokens", embed_tokens(in))
       .repeat_layers(in.config.layers,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "flow/blocks/attention.h"
+#include "flow/blocks/decode_bindings.h"
 #include "flow/blocks/embedding.h"
 #include "flow/blocks/lm_head.h"
 #include "flow/blocks/mlp.h"
@@ -14,9 +15,8 @@
 
 namespace rlx {
 
-/// tokens[rows], positions[rows], seq_start[batch + 1], past[batch], slot[batch],
-/// out_rows[out_rows], all i32 (built_model.h).
-void decoder_inputs(ModelFlow& flow);
+/// The inputs of the form that is built (built_model.h); in functional form the stage decode_bindings as well.
+void decoder_inputs(ModelFlow& flow, const FlowInput& in);
 
 /// The table of `rope`, with the divisors of the file's `rope_freqs.weight` where it has them.
 FlowStage decoder_rope(const FlowInput& in, const RopeConfig& rope, std::string slot);

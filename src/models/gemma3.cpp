@@ -101,7 +101,7 @@ void read_gemma3_hub(const HubConfig& hub, DecoderConfig& c) {
 ModelFlow flow_of(const FlowInput& in) {
   const DecoderConfig& c = in.config;
   ModelFlow flow(c.architecture);
-  decoder_inputs(flow);
+  decoder_inputs(flow, in);
   flow.stage("rope", decoder_rope(in, c.rope, "rope"))
       .stage("rope_local", decoder_rope(in, c.local_rope, "rope_local"))
       .stage("embed_tokens", embed_tokens(in))

@@ -50,6 +50,13 @@ std::string folder_template(const fs::path& folder, const fs::path& tokenizer_co
                                                    : config.text("chat_template").value_or("");
 }
 
+void load_family(const FamilyInput& in, LoadedModel& loaded) {
+  in.family.load(in, loaded);
+  if (in.form != DecodeForm::state && loaded.model.info.kind != ModelKind::decoder)
+    fail(ErrorCode::unsupported, "{}: the {} form is one of decoders, and {} is none", loaded.path.string(),
+         name(in.form), loaded.model.info.architecture);
+}
+
 LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
   const fs::path config_path = folder / "config.json";
   if (!is_file(config_path))
@@ -67,7 +74,7 @@ LoadedModel load_folder(const fs::path& folder, const BuildOptions& options) {
 
   LoadedModel loaded;
   loaded.path = folder;
-  family.load({family, &hub, nullptr, weights, options.context}, loaded);
+  load_family({family, &hub, nullptr, weights, options.context, options.form}, loaded);
   const fs::path generation_path = folder / "generation_config.json";
   std::optional<HubConfig> generation;
   if (is_file(generation_path)) generation = HubConfig::from_file(generation_path);
@@ -103,7 +110,12 @@ void require_decoder(const LoadedModel& loaded) {
   const ModelInfo& info = loaded.model.info;
   std::string_view what;
   switch (info.kind) {
-    case ModelKind::decoder: return;
+    case ModelKind::decoder:
+      if (info.form == DecodeForm::state) return;
+      fail(ErrorCode::unsupported,
+           "{}: {} was built in its {} form (BuildOptions::form), which runs through ModelCompilePipeline; expected the "
+           "state form",
+           loaded.path.string(), info.architecture, name(info.form));
     case ModelKind::encoder: what = "an encoder of token sequences: it gives hidden rows, no next token"; break;
     case ModelKind::vision: what = "an encoder of images: it takes pixels and gives hidden rows, no next token"; break;
     case ModelKind::seq2seq: what = "an encoder with a decoder: it turns one sequence into another"; break;
@@ -121,7 +133,7 @@ LoadedModel load_model(std::shared_ptr<const GgufFile> file, bool in_memory,
       gguf_weights(file, in_memory ? Storage::memory : Storage::mapped);
   LoadedModel loaded;
   loaded.path = file->path();
-  family.load({family, nullptr, file.get(), weights, options.context}, loaded);
+  load_family({family, nullptr, file.get(), weights, options.context, options.form}, loaded);
   loaded.hints = read_hints(*file, loaded.model.info.vocab);
   loaded.chat_template = std::string(file->get_string("tokenizer.chat_template").value_or(""));
   if (!options.lora.empty()) apply_lora(loaded, LoraAdapter::read(options.lora));

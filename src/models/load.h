@@ -16,6 +16,7 @@ namespace rlx {
 struct BuildOptions {
   std::int64_t context = 0;  ///< tokens that the session holds (dynamic and longrope scalings
                              ///< depend on it); 0: the model's own
+  DecodeForm form = DecodeForm::state;  ///< of a decoder with attention (flow/built_model.h)
   std::filesystem::path lora;  ///< an adapter beside the products (models/lora.h); empty: none
 };
 
@@ -36,11 +37,12 @@ struct LoadedModel {
 /// with config.json and model.safetensors (or its index and shards), and beside them
 /// tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja. Errors: io
 /// (no such path, a file that is missing or cannot be read); format (a foreign or damaged file, a
-/// value out of range, with file and key); unsupported (architecture, element type); shape (tensors
-/// that are missing or of another shape).
+/// value out of range, with file and key); unsupported (architecture, element type; another form than `state` of a
+/// model without past keys and values); shape (tensors that are missing or of another shape).
 LoadedModel load_model(const std::filesystem::path& path, const BuildOptions& options = {});
 
-/// Error(unsupported) that says what the model is instead, unless it is a decoder: for what continues a text.
+/// Error(unsupported) that says what the model is instead, unless it is a decoder in state form: for what continues a
+/// text.
 void require_decoder(const LoadedModel& loaded);
 
 /// The same over files in memory, for tests and fuzzing.

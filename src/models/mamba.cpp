@@ -96,7 +96,7 @@ FlowStage mixer_of_mamba(const FlowInput& in, std::int64_t layer) {
 
 ModelFlow mamba_flow(const FlowInput& in) {
   ModelFlow flow(in.config.architecture);
-  decoder_inputs(flow);
+  decoder_inputs(flow, in);
   flow.stage("embed_tokens", embed_tokens(in))
       .repeat_layers(in.config.layers,
                      [&](ModelFlow& layer, std::int64_t i) {
