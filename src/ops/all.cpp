@@ -8,12 +8,15 @@
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/block.h"
+#include "ops/conv.h"
 #include "ops/elementwise.h"
+#include "ops/fft.h"
 #include "ops/index.h"
 #include "ops/lora.h"
 #include "ops/matmul.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
 #include "ops/product.h"
 #include "ops/quant.h"
 #include "ops/reduction.h"
@@ -39,7 +42,8 @@ constexpr std::array<OpDef, sizeof...(Ops)> make_table(OpList<Ops...>) {
 constexpr auto kOps =
     make_table(SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} +
                AttentionOps{} + BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} +
-               ProductOps{} + SelectOps{} + MoeOps{} + LoraOps{} + SampleOps{});
+               ProductOps{} + SelectOps{} + MoeOps{} + LoraOps{} + SampleOps{} + ConvOps{} +
+               PoolOps{} + FftOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/conv.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/matmul_experts.h"
@@ -36,12 +37,13 @@ namespace {
 #define RLX_LIST(level)                                                                                       \
   level::attention_kernels(), level::elementwise_kernels(), level::kv_kernels(), level::matmul_kernels(),     \
       level::norm_kernels(), level::quantize_kernels(), level::rope_kernels(), level::expert_kernels(),       \
-      level::moe_kernels()
+      level::moe_kernels(), level::conv_kernels(), level::pool_kernels(), level::fft_kernels(),               \
+      level::fake_quantize_kernels()
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {avx512_bf16::attention_kernels(), avx512_bf16::matmul_kernels(),
                                 avx512_bf16::expert_kernels(), RLX_LIST(avx512), RLX_LIST(avx2), RLX_LIST(baseline),
-                                index_kernels(), route_kernels()};
+                                index_kernels(), route_kernels(), codec_kernels()};
   std::vector<Kernel> all;
   for (const KernelTable& table : tables) all.insert(all.end(), table.rows, table.rows + table.count);
   std::stable_sort(all.begin(), all.end(), [](const Kernel& a, const Kernel& b) { return a.isa > b.isa; });
