@@ -68,7 +68,8 @@ Extents::Extents(std::initializer_list<int> values) {
 Extents::Extents(std::span<const std::int64_t> values) { set(values.size(), values.data()); }
 
 void Extents::set(std::size_t count, const std::int64_t* values) {
-  if (count > kMax) fail(ErrorCode::shape, "a list of {} numbers: expected at most {}, one for each spatial axis", count, kMax);
+  if (count > kMax)
+    fail(ErrorCode::shape, "a list of {} numbers: expected at most {}, one for each spatial axis", count, int{kMax});
   for (std::size_t i = 0; i < count; ++i) {
     if (values[i] < 0 || values[i] > INT16_MAX)
       fail(ErrorCode::shape, "expected a number in [0, {}], found {}", INT16_MAX, values[i]);

@@ -47,8 +47,8 @@ class DimList {
   std::int32_t count_ = 0;
 };
 
-/// A number for each of up to three spatial axes, each in [0, 32767]: strides, dilations, paddings, the sizes of a window.
-/// In text: "2,1". An empty list stands for the same number on every axis, which the op states.
+/// A number for each of up to three spatial axes, each in [0, 32767]: strides, dilations, paddings, the sizes of a
+/// window. In text: "2,1". An empty list stands for the same number on every axis, which the op states.
 class Extents {
  public:
   static constexpr int kMax = 3;

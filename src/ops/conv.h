@@ -13,7 +13,7 @@ namespace rlx {
 /// y: f32[batch, O, floor((size + pads - dilation * (kernel - 1) - 1) / stride) + 1 ...].
 /// Empty lists: strides and dilations 1, paddings 0.
 struct Conv {
-  Extents strides, dilations, pads_begin, pads_end;
+  Extents strides{}, dilations{}, pads_begin{}, pads_end{};
   std::int32_t groups = 1;
   bool bias = false;
   static constexpr std::string_view name = "conv";
@@ -38,7 +38,7 @@ struct Conv {
 /// y: f32[batch, O, (size - 1) * stride + dilation * (kernel - 1) + 1 + output_padding - pads ...].
 /// output_padding, less than the stride or the dilation: places at the end that Conv would not have read.
 struct ConvTransposed {
-  Extents strides, dilations, pads_begin, pads_end, output_padding;
+  Extents strides{}, dilations{}, pads_begin{}, pads_end{}, output_padding{};
   std::int32_t groups = 1;
   bool bias = false;
   static constexpr std::string_view name = "conv_transposed";

@@ -21,7 +21,7 @@ constexpr std::span<const std::string_view> enum_names(PoolKind) { return kPoolK
 struct Pool {
   PoolKind kind = PoolKind::max;
   bool count_pads = false, ceil_mode = false;
-  Extents kernel, strides, dilations, pads_begin, pads_end;
+  Extents kernel{}, strides{}, dilations{}, pads_begin{}, pads_end{};
   static constexpr std::string_view name = "pool";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};

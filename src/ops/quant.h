@@ -51,8 +51,8 @@ struct TransposeWeight {
   static std::vector<Sample> samples();
 };
 
-/// x in a block format that has an encoder (tensor/quant/codec.h). x: f32[..., n], n a multiple of the block; y: the same
-/// of `dtype`.
+/// x in a block format that has an encoder (tensor/quant/codec.h). x: f32[..., n], n a multiple of the block; y: the
+/// same of `dtype`.
 struct Quantize {
   DType dtype = DType::q8_0;
   static constexpr std::string_view name = "quantize";

@@ -142,7 +142,7 @@ std::vector<Sample> FakeQuantize::samples() {
       {"rows", Shape({7, 48}, DType::f32), {.per_channel = true}},
       {"columns", Shape({4, 19}, DType::f32), {.axis = -1, .per_channel = true, .asymmetric = true}},
       {"channels", Shape({2, 5, 3, 6}, DType::f32), {.low = -7, .high = 7, .axis = 1, .per_channel = true}},
-      {"narrow", Shape({3, 2, 40}, DType::f32), {.low = 3, .high = 5, .axis = 1, .per_channel = true, .asymmetric = true}},
+      {"narrow", Shape({3, 2, 40}, DType::f32), {3, 5, 1, true, true}},
       {"line", Shape({70}, DType::f32), {.low = -100000, .high = 1 << 24}},
   };
   std::vector<Sample> list;

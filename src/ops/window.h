@@ -12,7 +12,7 @@ namespace rlx {
 
 /// How a window moves. Empty lists: strides and dilations 1, paddings 0. Padding is what lies before and after x.
 struct WindowAttrs {
-  Extents strides, dilations, pads_begin, pads_end;
+  Extents strides{}, dilations{}, pads_begin{}, pads_end{};
 };
 
 /// Sizes of an op on tensors, always with three spatial axes; those that the tensors lack come first and have size,

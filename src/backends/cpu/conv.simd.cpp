@@ -60,16 +60,30 @@ struct Job {
   std::int64_t blocks() const { return (group_out + kBlock - 1) / kBlock; }
 };
 
+/// Up to 64 places of a phase of one (batch, group).
+struct Tile {
+  const Job& job;
+  const Phase& phase;
+  ConvSpace& space;
+  std::int64_t group;
+  const float* x;  ///< the first channel of the group
+  float* y;
+  int used = 0, runs = 0;
+  Run run[kTile] = {};
+  int width() const { return (used + kLanes - 1) / kLanes * kLanes; }
+};
+
 /// Writes row k of the panel: what a tap of a channel reads for each place.
-void gather_row(const Job& job, const Phase& phase, const Run* runs, int count, const float* channel,
-                const std::int64_t (&tap)[3], float* to) {
+void gather_row(const Tile& tile, const float* channel, const std::int64_t (&tap)[3], float* to) {
+  const Job& job = tile.job;
+  const Phase& phase = tile.phase;
   const std::int64_t o0 = phase.axis[0].offset + tap[0] * phase.axis[0].offset_step,
                      o1 = phase.axis[1].offset + tap[1] * phase.axis[1].offset_step,
                      o2 = phase.axis[2].offset + tap[2] * phase.axis[2].offset_step;
   const std::int64_t step = phase.axis[2].in_step;
   const Range r = inside(o2, step, job.plan.in[2], phase.axis[2].places);
-  for (int i = 0; i < count; ++i) {
-    const Run& run = runs[i];
+  for (int i = 0; i < tile.runs; ++i) {
+    const Run& run = tile.run[i];
     float* out = to + run.begin;
     const std::int64_t a = run.i * phase.axis[0].in_step + o0, b = run.j * phase.axis[1].in_step + o1;
     std::int64_t begin = r.begin - run.k, end = r.end - run.k;
@@ -88,42 +102,41 @@ void gather_row(const Job& job, const Phase& phase, const Run* runs, int count, 
   }
 }
 
-/// The tile of `count` places from `first` of a phase as runs; fills space.places.
-int make_runs(const Job& job, const Phase& phase, std::int64_t first, int count, Run* runs, ConvSpace& space) {
-  const PhaseAxis(&axis)[3] = phase.axis;
-  int made = 0, done = 0;
-  while (done < count) {
+/// Fills the runs and the places of the tile from place `first` of its phase.
+void make_runs(Tile& tile, std::int64_t first) {
+  const Job& job = tile.job;
+  const PhaseAxis(&axis)[3] = tile.phase.axis;
+  int done = 0;
+  while (done < tile.used) {
     const std::int64_t flat = first + done, k = flat % axis[2].places, line = flat / axis[2].places;
     const std::int64_t i = line / axis[1].places, j = line % axis[1].places;
     std::int64_t length = axis[2].places - k;
-    if (length > count - done) length = count - done;
-    runs[made] = {i, j, k, done, static_cast<int>(length)};
+    if (length > tile.used - done) length = tile.used - done;
+    tile.run[tile.runs++] = {i, j, k, done, static_cast<int>(length)};
     const std::int64_t base = (axis[0].out_first + i * axis[0].out_step) * job.y.strides[2] +
                               (axis[1].out_first + j * axis[1].out_step) * job.y.strides[3] + axis[2].out_first;
-    for (std::int64_t p = 0; p < length; ++p) space.places[done + p] = base + (k + p) * axis[2].out_step;
+    for (std::int64_t p = 0; p < length; ++p) tile.space.places[done + p] = base + (k + p) * axis[2].out_step;
     done += static_cast<int>(length);
-    ++made;
   }
-  return made;
 }
 
-/// Fills the panel and space.where with k in [from, from + depth); `width` places of it, whole vectors.
-void fill_panel(const Job& job, const Phase& phase, const Run* runs, int count, const float* x, std::int64_t from,
-                std::int64_t depth, int width, ConvSpace& space) {
-  const int used = runs[count - 1].begin + runs[count - 1].count;
-  const PhaseAxis(&axis)[3] = phase.axis;
+/// Fills the panel and space.where with these k, for whole vectors of places.
+void fill_panel(const Tile& tile, Range of_k) {
+  const Job& job = tile.job;
+  const PhaseAxis(&axis)[3] = tile.phase.axis;
+  const std::int64_t depth = of_k.end - of_k.begin;
   if (depth == 0) return;
-  const std::int64_t tap = from % phase.taps();
-  std::int64_t c = from / phase.taps();
+  const std::int64_t tap = of_k.begin % tile.phase.taps();
+  std::int64_t c = of_k.begin / tile.phase.taps();
   std::int64_t t[3] = {tap / (axis[1].taps * axis[2].taps), tap / axis[2].taps % axis[1].taps, tap % axis[2].taps};
   for (std::int64_t d = 0; d < depth; ++d) {
     std::int64_t of_kernel = 0;
     for (int a = 0; a < 3; ++a)
       of_kernel = of_kernel * job.plan.kernel[a] + axis[a].first_tap + t[a] * axis[a].tap_step;
-    space.where[d] = c * job.channel_stride + of_kernel;
-    float* to = space.panel + d * kTile;
-    gather_row(job, phase, runs, count, x + c * job.x.strides[1], t, to);
-    for (int p = used; p < width; ++p) to[p] = 0.0f;
+    tile.space.where[d] = c * job.channel_stride + of_kernel;
+    float* to = tile.space.panel + d * kTile;
+    gather_row(tile, tile.x + c * job.x.strides[1], t, to);
+    for (int p = tile.used; p < tile.width(); ++p) to[p] = 0.0f;
     for (int a = 2; a >= 0; --a) {  // the next tap, and after the last one the next channel
       if (++t[a] < axis[a].taps) break;
       t[a] = 0;
@@ -146,9 +159,11 @@ f32x16 from_f16(const std::uint16_t* p) { return load_f16(p); }
 f32x16 from_bf16(const std::uint16_t* p) { return load_bf16(p); }
 
 /// The weights of the panel's k, from element `first` of w.
-const float* weights_of(const Job& job, std::int64_t first, std::int64_t from, std::int64_t depth, float* to,
-                        const ConvSpace& space) {
-  if (job.direct) return static_cast<const float*>(job.w->data) + first + from;
+const float* weights_of(const Tile& tile, std::int64_t first, Range k, float* to) {
+  const Job& job = tile.job;
+  const ConvSpace& space = tile.space;
+  const std::int64_t depth = k.end - k.begin;
+  if (job.direct) return static_cast<const float*>(job.w->data) + first + k.begin;
   const auto* half = static_cast<const std::uint16_t*>(job.w->data) + first;
   if (job.w->dtype == DType::f32)
     widen<float, as_it_is>(static_cast<const float*>(job.w->data) + first, space.where, depth, to);
@@ -192,27 +207,27 @@ void multiply_block(const float* const* w, int channels, std::int64_t depth, int
   for (; c < channels; ++c) multiply_vectors<1>(w + c, space.panel, depth, width, space.sums + c * kTile);
 }
 
-/// Adds the panel's k in [from, from + depth) to one block of output channels of a tile.
-void add_block(const Job& job, std::int64_t group, std::int64_t block, float* y, const Range& k, int used,
-               ConvSpace& space) {
-  const std::int64_t first = block * kBlock, from = k.begin, depth = k.end - k.begin;
+/// Adds the panel's k to one block of output channels of a tile; its sums begin as the bias and wait in y.
+void add_block(const Tile& tile, std::int64_t block, Range k) {
+  const Job& job = tile.job;
+  ConvSpace& space = tile.space;
+  const std::int64_t first = block * kBlock;
   const int channels = static_cast<int>(job.group_out - first < kBlock ? job.group_out - first : kBlock);
-  const int width = (used + kLanes - 1) / kLanes * kLanes;
+  const int used = tile.used, width = tile.width();
   const bool dense = space.places[used - 1] - space.places[0] == used - 1;
   const float* w[kBlock] = {};
   for (int c = 0; c < channels; ++c) {
     const std::int64_t channel = first + c;
-    w[c] = weights_of(job, group * job.group_stride + channel * job.row_stride, from, depth,
-                      space.weights + c * kDepth, space);
+    w[c] = weights_of(tile, tile.group * job.group_stride + channel * job.row_stride, k, space.weights + c * kDepth);
     float* sums = space.sums + c * kTile;
-    const float* out = y + channel * job.y.strides[1];
-    const float start = job.bias == nullptr ? 0.0f : job.bias[group * job.group_out + channel];
+    const float* out = tile.y + channel * job.y.strides[1];
+    const float start = job.bias == nullptr ? 0.0f : job.bias[tile.group * job.group_out + channel];
     for (int p = 0; p < width; ++p)
-      sums[p] = from == 0 || p >= used ? start : dense ? out[space.places[0] + p] : out[space.places[p]];
+      sums[p] = k.begin == 0 || p >= used ? start : dense ? out[space.places[0] + p] : out[space.places[p]];
   }
-  multiply_block(w, channels, depth, width, space);
+  multiply_block(w, channels, k.end - k.begin, width, space);
   for (int c = 0; c < channels; ++c) {
-    float* out = y + (first + c) * job.y.strides[1];
+    float* out = tile.y + (first + c) * job.y.strides[1];
     const float* sums = space.sums + c * kTile;
     if (dense)
       for (int p = 0; p < used; ++p) out[space.places[0] + p] = sums[p];
@@ -221,21 +236,20 @@ void add_block(const Job& job, std::int64_t group, std::int64_t block, float* y,
   }
 }
 
-/// The blocks of output channels `blocks` of one tile of a phase.
-void do_tile(const Job& job, const Phase& phase, std::int64_t line, std::int64_t tile, Range blocks,
+/// The blocks of output channels `blocks` of tile `index` of a phase.
+void do_tile(const Job& job, const Phase& phase, std::int64_t line, std::int64_t index, Range blocks,
              ConvSpace& space) {
-  const std::int64_t n = line / job.groups, group = line % job.groups, first = tile * kTile,
+  const std::int64_t n = line / job.groups, group = line % job.groups, first = index * kTile,
                      left = phase.places() - first, all = job.group_in * phase.taps();
-  const int used = static_cast<int>(left < kTile ? left : kTile), width = (used + kLanes - 1) / kLanes * kLanes;
-  const float* x = job.x.row(n, group * job.group_in, 0, 0);
-  float* y = job.y.row(n, group * job.group_out, 0, 0);
-  Run runs[kTile];
-  const int count = make_runs(job, phase, first, used, runs, space);
+  Tile tile{job, phase, space, group, job.x.row(n, group * job.group_in, 0, 0),
+            job.y.row(n, group * job.group_out, 0, 0)};
+  tile.used = static_cast<int>(left < kTile ? left : kTile);
+  make_runs(tile, first);
   std::int64_t from = 0;
   do {  // also once without any k: the bias alone
     const Range k{from, all - from < kDepth ? all : from + kDepth};
-    fill_panel(job, phase, runs, count, x, k.begin, k.end - k.begin, width, space);
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) add_block(job, group, b, y, k, used, space);
+    fill_panel(tile, k);
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) add_block(tile, b, k);
     from = k.end;
   } while (from < all);
 }

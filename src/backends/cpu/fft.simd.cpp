@@ -266,7 +266,9 @@ struct Worker {
   }
 };
 
-/// Row `row` of a view whose last `inner` axes are contiguous.
+/// Floats from a complex number of [..., n, 2] to the next one.
+std::int64_t pair_stride(const TensorView& v) { return v.strides[v.rank - 2] / 4; }
+/// Row `row` of a view whose rows are its last `inner` axes.
 float* fft_row(const TensorView& v, int inner, std::int64_t row) {
   std::int64_t bytes = 0;
   for (int i = v.rank - inner - 1; i >= 0; --i) {
@@ -292,7 +294,7 @@ void each_block(const KernelArgs& a, std::int64_t rows, std::int64_t at_once, F 
 void fft(const Fft& op, const KernelArgs& a) noexcept {
   const TensorView &x = a.in[0], &y = a.out[0];
   const std::int64_t n = x.dims[x.rank - 2];
-  const std::int64_t rows = fft_rows(x, 2);
+  const std::int64_t rows = fft_rows(x, 2), x_step = pair_stride(x), y_step = pair_stride(y);
   const Range mine = part(a, rows);
   if (mine.begin >= mine.end) return;
   Worker w(n, a.scratch, nullptr, 0);
@@ -303,8 +305,8 @@ void fft(const Fft& op, const KernelArgs& a) noexcept {
     for (std::int64_t r = 0; r < count; ++r) {
       const float* from = fft_row(x, 2, first + r);
       for (std::int64_t k = 0; k < n; ++k) {
-        in.re[k * count + r] = from[2 * k];
-        in.im[k * count + r] = from[2 * k + 1];
+        in.re[k * count + r] = from[x_step * k];
+        in.im[k * count + r] = from[x_step * k + 1];
       }
     }
     Planes out = transform(w.t, count, w.a, w.b);
@@ -312,8 +314,8 @@ void fft(const Fft& op, const KernelArgs& a) noexcept {
     for (std::int64_t r = 0; r < count; ++r) {
       float* to = fft_row(y, 2, first + r);
       for (std::int64_t k = 0; k < n; ++k) {
-        to[2 * k] = out.re[k * count + r] * factor;
-        to[2 * k + 1] = out.im[k * count + r] * factor;
+        to[y_step * k] = out.re[k * count + r] * factor;
+        to[y_step * k + 1] = out.im[k * count + r] * factor;
       }
     }
   });
@@ -324,7 +326,7 @@ void fft(const Fft& op, const KernelArgs& a) noexcept {
 void real_fft(const RealFft&, const KernelArgs& a) noexcept {
   const TensorView &x = a.in[0], &y = a.out[0];
   const std::int64_t n = x.dims[x.rank - 1], half = n / 2, m = n % 2 == 0 ? half : n;
-  const std::int64_t rows = fft_rows(x, 1);
+  const std::int64_t rows = fft_rows(x, 1), step = pair_stride(y);
   const Range mine = part(a, rows);
   if (mine.begin >= mine.end) return;
   Planes turn{};
@@ -344,14 +346,14 @@ void real_fft(const RealFft&, const KernelArgs& a) noexcept {
       for (std::int64_t k = 0; k <= half; ++k) {
         const std::int64_t p = (k == m ? 0 : k) * count + r, q = (k == 0 ? 0 : m - k) * count + r;
         if (m == n) {
-          to[2 * k] = out.re[p];
-          to[2 * k + 1] = out.im[p];
+          to[step * k] = out.re[p];
+          to[step * k + 1] = out.im[p];
           continue;
         }
         const float even_re = 0.5f * (out.re[p] + out.re[q]), even_im = 0.5f * (out.im[p] - out.im[q]),
                     odd_re = 0.5f * (out.im[p] + out.im[q]), odd_im = 0.5f * (out.re[q] - out.re[p]);
-        to[2 * k] = even_re + (turn.re[k] * odd_re - turn.im[k] * odd_im);
-        to[2 * k + 1] = even_im + (turn.re[k] * odd_im + turn.im[k] * odd_re);
+        to[step * k] = even_re + (turn.re[k] * odd_re - turn.im[k] * odd_im);
+        to[step * k + 1] = even_im + (turn.re[k] * odd_im + turn.im[k] * odd_re);
       }
     }
   });
@@ -361,14 +363,14 @@ struct Pair {
   float re, im;
 };
 /// Value k of a half spectrum of n real values; those of the ends are real.
-Pair half_spectrum(const float* x, std::int64_t k, std::int64_t n) {
-  return {x[2 * k], k == 0 || 2 * k == n ? 0.0f : x[2 * k + 1]};
+Pair half_spectrum(const float* x, std::int64_t step, std::int64_t k, std::int64_t n) {
+  return {x[step * k], k == 0 || 2 * k == n ? 0.0f : x[step * k + 1]};
 }
 
 void inverse_real_fft(const InverseRealFft&, const KernelArgs& a) noexcept {
   const TensorView &x = a.in[0], &y = a.out[0];
   const std::int64_t n = y.dims[y.rank - 1], half = n / 2, m = n % 2 == 0 ? half : n;
-  const std::int64_t rows = fft_rows(y, 1);
+  const std::int64_t rows = fft_rows(y, 1), step = pair_stride(x);
   const Range mine = part(a, rows);
   if (mine.begin >= mine.end) return;
   Planes turn{};
@@ -382,12 +384,12 @@ void inverse_real_fft(const InverseRealFft&, const KernelArgs& a) noexcept {
       for (std::int64_t k = 0; k < m; ++k) {
         const std::int64_t to = k * count + r;
         if (m == n) {
-          const Pair v = half_spectrum(from, k <= half ? k : n - k, n);
+          const Pair v = half_spectrum(from, step, k <= half ? k : n - k, n);
           in.re[to] = v.re;
           in.im[to] = k <= half ? v.im : -v.im;
           continue;
         }
-        const Pair p = half_spectrum(from, k, n), q = half_spectrum(from, m - k, n);
+        const Pair p = half_spectrum(from, step, k, n), q = half_spectrum(from, step, m - k, n);
         const float even_re = 0.5f * (p.re + q.re), even_im = 0.5f * (p.im - q.im), d_re = 0.5f * (p.re - q.re),
                     d_im = 0.5f * (p.im + q.im);
         const float odd_re = d_re * turn.re[k] + d_im * turn.im[k], odd_im = d_im * turn.re[k] - d_re * turn.im[k];
