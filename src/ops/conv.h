@@ -36,7 +36,8 @@ struct Conv {
 /// y[n, g * O / groups + o, p * stride + k * dilation - pads_begin], g the group of c.
 /// x: f32[batch, C, spatial...]; w: f32, f16 or bf16 [C, O / groups, kernel...]; bias: f32[O] when `bias` is set;
 /// y: f32[batch, O, (size - 1) * stride + dilation * (kernel - 1) + 1 + output_padding - pads ...].
-/// output_padding, less than the stride or the dilation: places at the end that Conv would not have read.
+/// output_padding, less than the stride or the dilation: more places at the end; up to stride - 1 of them are such that
+/// Conv would not have read.
 struct ConvTransposed {
   Extents strides{}, dilations{}, pads_begin{}, pads_end{}, output_padding{};
   std::int32_t groups = 1;

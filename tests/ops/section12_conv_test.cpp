@@ -95,6 +95,9 @@ TEST(section12_ConvTransposed, IsTheAdjointOfConv) {
   for (const Sample& s : ConvTransposed::samples()) {
     const auto op = from_blob<ConvTransposed>(s.op);
     if (op.bias || s.operands[1].shape.dtype != DType::f32) continue;
+    bool fits = true;  // more output_padding than a stride would give conv another place
+    for (int i = 0; i < op.output_padding.size(); ++i) fits = fits && op.output_padding[i] < op.strides.get(i, 1);
+    if (!fits) continue;
     SCOPED_TRACE(s.name);
     const std::vector<Tensor> v = materialize(s, 5);
     const Tensor spread = run_op(op, v);

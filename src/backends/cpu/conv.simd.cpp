@@ -5,6 +5,9 @@
 #if !defined(RLX_ISA_avx512_bf16)  // that level has nothing here that avx512 lacks
 #include "backends/cpu/conv.h"
 
+#include <type_traits>
+#include <utility>
+
 #include "backends/cpu/simd.h"
 #include "backends/cpu/window_rows.h"
 #include "ops/conv.h"
@@ -174,23 +177,39 @@ const float* weights_of(const Tile& tile, std::int64_t first, Range k, float* to
   return to;
 }
 
+template <typename F, int... I>
+RLX_SIMD void unrolled_over(F f, std::integer_sequence<int, I...>) {
+  (f(std::integral_constant<int, I>{}), ...);
+}
+/// f(0), f(1), ... f(N - 1), each with a constant: a loop would keep the accumulators in memory.
+template <int N, typename F>
+RLX_SIMD void unrolled(F f) {
+  unrolled_over(f, std::make_integer_sequence<int, N>{});
+}
+#define RLX_UNROLLED(n, i) unrolled<n>([&](auto i) __attribute__((always_inline))
+
 /// sums[o][v * 16 ...] += weights of C channels times V vectors of the panel.
 template <int C, int V>
 void multiply(const float* const* w, const float* panel, std::int64_t depth, float* sums) {
+  const float* rows[C];
   f32x16 acc[C][V];
-  for (int c = 0; c < C; ++c)
-    for (int v = 0; v < V; ++v) acc[c][v] = load(sums + c * kTile + v * kLanes);
+  RLX_UNROLLED(C, c) {
+    rows[c] = w[c];
+    RLX_UNROLLED(V, v) { acc[c][v] = load(sums + c * kTile + v * kLanes); });
+  });
   for (std::int64_t d = 0; d < depth; ++d) {
     f32x16 right[V];
-    for (int v = 0; v < V; ++v) right[v] = load(panel + d * kTile + v * kLanes);
-    for (int c = 0; c < C; ++c) {
-      const f32x16 left = set1(w[c][d]);
-      for (int v = 0; v < V; ++v) acc[c][v] = fma(left, right[v], acc[c][v]);
-    }
+    RLX_UNROLLED(V, v) { right[v] = load(panel + d * kTile + v * kLanes); });
+    RLX_UNROLLED(C, c) {
+      const f32x16 left = set1(rows[c][d]);
+      RLX_UNROLLED(V, v) { acc[c][v] = fma(left, right[v], acc[c][v]); });
+    });
   }
-  for (int c = 0; c < C; ++c)
-    for (int v = 0; v < V; ++v) store(sums + c * kTile + v * kLanes, acc[c][v]);
+  RLX_UNROLLED(C, c) {
+    RLX_UNROLLED(V, v) { store(sums + c * kTile + v * kLanes, acc[c][v]); });
+  });
 }
+#undef RLX_UNROLLED
 
 template <int C>
 void multiply_vectors(const float* const* w, const float* panel, std::int64_t depth, int width, float* sums) {
