@@ -13,9 +13,11 @@
 #include "ops/block.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/conv.h"
 #include "ops/dense_attention.h"
 #include "ops/elementwise.h"
 #include "ops/expert_product.h"
+#include "ops/fft.h"
 #include "ops/fused.h"
 #include "ops/index.h"
 #include "ops/linear_scan.h"
@@ -23,6 +25,7 @@
 #include "ops/matmul.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
 #include "ops/product.h"
 #include "ops/quant.h"
 #include "ops/recurrent.h"
@@ -52,7 +55,7 @@ constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
     RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{} +
-    ExpertProductOps{} + LinearScanOps{} + FusedOps{} + RegionOps{});
+    ExpertProductOps{} + LinearScanOps{} + ConvOps{} + PoolOps{} + FftOps{} + FusedOps{} + RegionOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

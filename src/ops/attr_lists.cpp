@@ -61,6 +61,31 @@ std::string DimList::text() const {
   return text + "]";
 }
 
+Extents::Extents(std::initializer_list<int> values) {
+  const std::vector<std::int64_t> wide(values.begin(), values.end());
+  set(wide.size(), wide.data());
+}
+Extents::Extents(std::span<const std::int64_t> values) { set(values.size(), values.data()); }
+
+void Extents::set(std::size_t count, const std::int64_t* values) {
+  if (count > kMax)
+    fail(ErrorCode::shape, "a list of {} numbers: expected at most {}, one for each spatial axis", count, int{kMax});
+  for (std::size_t i = 0; i < count; ++i) {
+    if (values[i] < 0 || values[i] > INT16_MAX)
+      fail(ErrorCode::shape, "expected a number in [0, {}], found {}", INT16_MAX, values[i]);
+    values_[i] = static_cast<std::int16_t>(values[i]);
+  }
+  count_ = static_cast<std::int16_t>(count);
+}
+
+std::string Extents::text() const { return "[" + print_value(*this) + "]"; }
+
+std::string print_value(const Extents& v) {
+  std::string text;
+  for (int i = 0; i < v.size(); ++i) text += fmt::format("{}{}", i > 0 ? "," : "", v[i]);
+  return text;
+}
+
 std::string print_value(const Axes& v) {
   std::string text;
   for (int i = 0; i < v.size(); ++i) text += fmt::format("{}{}", i > 0 ? "," : "", v[i]);
@@ -84,6 +109,19 @@ bool parse_value(std::string_view text, Axes& v) {
   }
   if (axes.size() > kMaxRank) return false;
   v = Axes(axes);
+  return true;
+}
+
+bool parse_value(std::string_view text, Extents& v) {
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : list_parts(text)) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc{} || end != part.data() + part.size() || value < 0 || value > INT16_MAX) return false;
+    values.push_back(value);
+  }
+  if (values.size() > Extents::kMax) return false;
+  v = Extents(std::span<const std::int64_t>(values));
   return true;
 }
 

@@ -52,6 +52,58 @@ struct TransposeWeight {
   static std::vector<Sample> samples();
 };
 
-using QuantOps = OpList<QuantizeRows, Pack, TransposeWeight>;
+/// x in a block format that has an encoder (tensor/quant/codec.h). x: f32[..., n], n a multiple of the block; y: the
+/// same of `dtype`.
+struct Quantize {
+  DType dtype = DType::q8_0;
+  static constexpr std::string_view name = "quantize";
+  static constexpr Trait traits = Trait::row_wise;
+  static constexpr std::array<std::string_view, 1> operands = {"x"};
+  static constexpr auto fields() { return std::tuple{field("dtype", &Quantize::dtype)}; }
+  bool operator==(const Quantize&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+/// The values of a tensor in a block format, bit for bit those of the codec. x: [..., n] of any block format; y: f32.
+struct Dequantize {
+  static constexpr std::string_view name = "dequantize";
+  static constexpr Trait traits = Trait::row_wise;
+  static constexpr std::array<std::string_view, 1> operands = {"x"};
+  static constexpr auto fields() { return std::tuple{}; }
+  bool operator==(const Dequantize&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+/// The values that x would have as integers of a scale, as in ONNX's QuantizeLinear followed by DequantizeLinear
+/// (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html) and PyTorch's fake_quantize:
+/// y = (min(max(round(x / scale) + zero_point, low), high) - zero_point) * scale, round to nearest even, NaN stays NaN.
+/// Each step is one of f32, so that a choice of an integer is the same everywhere.
+/// x, y: f32 of any rank from 1; scale: f32[1], or with per_channel f32[size of `axis`], above 0; zero_point: i32 as
+/// scale, magnitudes below 2^24, present when `asymmetric` (0 otherwise). low <= high, magnitudes up to 2^24.
+struct FakeQuantize {
+  std::int32_t low = -128, high = 127;
+  std::int32_t axis = 0;
+  bool per_channel = false, asymmetric = false;
+  static constexpr std::string_view name = "fake_quantize";
+  static constexpr Trait traits = Trait::none;
+  static constexpr std::array<std::string_view, 3> operands = {"x", "scale", "zero_point"};
+  static constexpr int optional_operands = 1;
+  static constexpr int in_place = 0;
+  static constexpr auto fields() {
+    using F = FakeQuantize;
+    return std::tuple{field("low", &F::low), field("high", &F::high), field("axis", &F::axis),
+                      field("per_channel", &F::per_channel), field("asymmetric", &F::asymmetric)};
+  }
+  bool operator==(const FakeQuantize&) const = default;
+  void infer(InferContext&) const;
+  void reference(const KernelArgs&) const;
+  static std::vector<Sample> samples();
+};
+
+using QuantOps = OpList<QuantizeRows, Pack, TransposeWeight, Quantize, Dequantize, FakeQuantize>;
 
 }  // namespace rlx

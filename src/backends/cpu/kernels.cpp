@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/conv.h"
 #include "backends/cpu/dense_attention.h"
 #include "backends/cpu/fused_linear.h"
 #include "backends/cpu/index.h"
@@ -19,15 +20,19 @@
 // The families whose tables exist once per level, one a line.
 #define RLX_FAMILIES(X, level) \
   X(level, attention)          \
+  X(level, conv)               \
   X(level, dense_attention)    \
   X(level, elementwise)        \
   X(level, expert)             \
+  X(level, fake_quantize)      \
+  X(level, fft)                \
   X(level, fused)              \
   X(level, general)            \
   X(level, kv)                 \
   X(level, matmul)             \
   X(level, moe)                \
   X(level, norm)               \
+  X(level, pool)               \
   X(level, product)            \
   X(level, quantize)           \
   X(level, recurrent)          \
@@ -57,6 +62,7 @@ std::vector<Kernel> joined() {
       avx512_bf16::expert_kernels(),
       avx512_bf16::fused_kernels(),
       RLX_FAMILIES(RLX_TABLE, avx512) RLX_FAMILIES(RLX_TABLE, avx2) RLX_FAMILIES(RLX_TABLE, baseline)
+      codec_kernels(),
       index_kernels(),
       relative_bias_kernels(),
       route_kernels(),
