@@ -28,6 +28,7 @@ struct Conv {
   bool operator==(const Conv&) const = default;
   [[gnu::always_inline]] WindowAttrs window() const { return {strides, dilations, pads_begin, pads_end}; }
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -56,6 +57,7 @@ struct ConvTransposed {
   bool operator==(const ConvTransposed&) const = default;
   [[gnu::always_inline]] WindowAttrs window() const { return {strides, dilations, pads_begin, pads_end}; }
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -16,6 +16,7 @@ struct Fft {
   static constexpr auto fields() { return std::tuple{field("inverse", &Fft::inverse)}; }
   bool operator==(const Fft&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -29,6 +30,7 @@ struct RealFft {
   static constexpr auto fields() { return std::tuple{}; }
   bool operator==(const RealFft&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };
@@ -44,6 +46,7 @@ struct InverseRealFft {
   static constexpr auto fields() { return std::tuple{field("n", &InverseRealFft::n)}; }
   bool operator==(const InverseRealFft&) const = default;
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

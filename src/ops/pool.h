@@ -38,6 +38,7 @@ struct Pool {
   bool operator==(const Pool&) const = default;
   [[gnu::always_inline]] WindowAttrs window() const { return {strides, dilations, pads_begin, pads_end}; }
   void infer(InferContext&) const;
+  void grad(GradContext&) const;
   void reference(const KernelArgs&) const;
   static std::vector<Sample> samples();
 };

@@ -15,6 +15,7 @@ std::vector<std::string> relative_links(std::string_view text) {
   for (size_t at = text.find("]("); at != std::string_view::npos; at = text.find("](", at + 2)) {
     const size_t end = text.find_first_of(")\n", at);
     if (end == std::string_view::npos || text[end] == '\n') continue;
+    if (at > 1 && (text[at - 1] == '&' || text[at - 1] == '[')) continue;  // a lambda
     std::string_view link = text.substr(at + 2, end - at - 2);
     link = link.substr(0, link.find_first_of("# "));
     if (!link.empty() && link.find(':') == std::string_view::npos) links.emplace_back(link);

@@ -23,6 +23,7 @@ bool is_plain_float(const Shape& s) {
 // Ops with float operands and results that have no gradient all the same, and why.
 const std::map<std::string_view, std::string_view> kExceptions = {
     {"pack", "a weight in another layout or format: gradients are taken of the stored weight"},
+    {"fake_quantize", "rounds to integers, as all ops that quantise"},
 };
 
 bool has_state(const Sample& sample) {
