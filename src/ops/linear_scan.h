@@ -6,9 +6,9 @@
 
 namespace rlx {
 
-/// h[b, t] = a[b, t] * h[b, t - 1] + x[b, t], element by element, h[b, -1] = start[b] (Blelloch, "Prefix Sums and Their
-/// Applications", CMU-CS-90-190, section 1.4). With `reverse` rows are taken from the last one on. a, x, h: f32[batch,
-/// seq, n]; start: f32[batch, n].
+/// h[b, t] = a[b, t] * h[b, t - 1] + x[b, t], element by element, h[b, -1] = start[b] (Blelloch, "Prefix Sums and
+/// Their Applications", CMU-CS-90-190, section 1.4). With `reverse` rows are taken from the last one on. a, x, h:
+/// f32[batch, seq, n]; start: f32[batch, n].
 struct LinearScan {
   bool reverse = false;
 
@@ -23,8 +23,8 @@ struct LinearScan {
   static std::vector<Sample> samples();
 };
 
-/// s[b, t] = (1 - beta[b, t] k k^T) m + x[b, t] with m = decay[b, t] * s[b, t - 1] and k = k[b, t], s[b, -1] = start[b]:
-/// the states of the gated delta rule (https://arxiv.org/abs/2412.06464) with any update x. With `reverse` rows are
+/// s[b, t] = (1 - beta[b, t] k k^T) m + x[b, t] with m = decay[b, t] s[b, t - 1], k = k[b, t], s[b, -1] = start[b]: the
+/// states of the gated delta rule (https://arxiv.org/abs/2412.06464) with any update x. With `reverse` rows are
 /// taken from the last one on. decay, beta: f32[batch, seq]; k: f32[batch, seq, keys]; x, s: f32[batch, seq, keys,
 /// values]; start: f32[batch, keys, values].
 struct DeltaScan {

@@ -259,6 +259,18 @@ TEST_P(Gradients, section12_MatchCentralDifferences) {
   EXPECT_GE(checked.size(), 3u) << "samples inside the domain";
 }
 
+// A state lives on after the step, so nothing of the step knows its gradient.
+TEST(GradientRules, section12_TheFormWithAStateHasNone) {
+  for (const std::string_view name : {"causal_conv1d", "selective_scan", "ssd_scan", "gated_delta"}) {
+    const OpDef& def = *find_op(name);
+    EXPECT_NE(def.grad, nullptr) << name;
+    for (const Sample& sample : def.samples()) {
+      if (!has_state(sample)) continue;
+      EXPECT_EQ(refusal(def, sample), ErrorCode::unsupported) << name << " " << sample.name;
+    }
+  }
+}
+
 std::vector<const OpDef*> differentiable_ops() {
   std::vector<const OpDef*> ops;
   for (const OpDef& def : all_ops())
