@@ -17,7 +17,7 @@ constexpr std::string_view kText = R"(graph "g" stage=mir
   %2 = add(%0, %1) : f32[rows, 4] @"first"
   %3 = mul(%2, %1) : f32[rows, 4] @"second"
   %4 = add(%3, %2) : f32[rows, 4] @"third"
-  return "z" %4
+return "z" %4
 )";
 
 TEST(Rewriter, ARuleWithoutAnswersLeavesTheGraphAsItLies) {
