@@ -158,8 +158,8 @@ class PlacementSearch {
     return true;
   }
 
-  // What lies at the top was placed too late: it goes to an earlier place in the order. A new order is kept when it is no
-  // worse, so that the search crosses plateaus.
+  // What lies at the top was placed too late: it goes to an earlier place in the order. A new order is kept when it is
+  // no worse, so that the search crosses plateaus.
   void improve() {
     const std::size_t n = best_order_.size();
     if (n < 2) return;
@@ -190,8 +190,8 @@ class PlacementSearch {
     }
     if (at == 0) at = order.size() - 1;
     const std::size_t to = random(at);
-    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(to), order.begin() + static_cast<std::ptrdiff_t>(at),
-                order.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    const auto from = order.begin() + static_cast<std::ptrdiff_t>(at);
+    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(to), from, from + 1);
   }
 
   // The same numbers in every process: equal programs get equal plans.

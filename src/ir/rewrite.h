@@ -9,12 +9,11 @@
 
 namespace rlx {
 
-/// Walks the nodes of a graph in order and rebuilds it from the first change on: what stands before it is borrowed until
-/// then, and a graph that no rule changes costs a walk. For each node the function may emit other
-/// nodes and give the values that stand for the node's results; without an answer the node is
-/// copied, with the shapes that it has when those of its operands stay. Nodes that nothing reads any
-/// more are dropped, inputs, params and states never. Provenance of emitted
-/// nodes is that of the node they replace.
+/// Walks the nodes of a graph in order and rebuilds it from the first change on: what stands before it is borrowed
+/// until then, and a graph that no rule changes costs a walk. For each node the function may emit other nodes and give
+/// the values that stand for the node's results; without an answer the node is copied, with the shapes that it has when
+/// those of its operands stay. Nodes that nothing reads any more are dropped, inputs, params and states never.
+/// Provenance of emitted nodes is that of the node they replace.
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph) : graph_(graph) {}
@@ -48,8 +47,8 @@ class Rewriter {
   std::size_t place(Value v) const;  // in first_
 
   Graph& graph_;
-  // Made when something asks for them: the place of each node's first value, and per value its readers (an output counts
-  // as two).
+  // Made when something asks for them: the place of each node's first value, and per value its readers (an output
+  // counts as two).
   mutable std::vector<std::int32_t> first_, readers_;
   std::size_t same_ = 0;  // nodes in front that are the same in both graphs
   std::vector<Value> map_;

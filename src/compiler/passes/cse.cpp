@@ -1,5 +1,6 @@
 #include "compiler/passes/cse.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -38,8 +39,7 @@ bool cse(Graph& graph, const PassContext&) {
     const auto [begin, end] = seen.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       const Node& made = s.b.graph().node(it->second);
-      if (made.def != s.node.def || !std::equal(s.inputs.begin(), s.inputs.end(), made.inputs.begin(), made.inputs.end()))
-        continue;
+      if (made.def != s.node.def || !std::ranges::equal(s.inputs, made.inputs)) continue;
       if (constant ? !(made.as<Constant>() == s.node.as<Constant>())
                    : !same_attrs(*s.node.def, made.attrs, s.node.attrs))
         continue;
