@@ -29,7 +29,8 @@ struct DispatchRow {
 struct DispatchReport {
   std::vector<DispatchRow> rows;
   std::int64_t count(DispatchKind kind) const;
-  std::string text() const;  ///< a table: per op and per kind, the layers by body, then the rows without a kernel of their own
+  /// A table: per op and per kind, the layers by body, then the rows that are common or reference.
+  std::string text() const;
   std::string json() const;  ///< [{"node", "op", "kind", "kernel", "reason"}]
 };
 

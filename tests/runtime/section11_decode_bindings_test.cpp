@@ -140,9 +140,11 @@ TEST_P(section11_DecodeForms, PastInAndPresentOutGiveTheLogitsOfTheCache) {
   EXPECT_EQ(steps.past_seq(), kPrompt + 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, section11_DecodeForms,
-                         testing::Values("llama", "llama3_rope", "llama_linear_rope", "llama_tied_bias", "llama_yarn",
-                                         "mistral_sliding", "qwen2", "qwen3", "gemma3", "mixtral", "qwen3_moe"),
+constexpr const char* kDecodeFamilies[] = {"llama",           "llama3_rope", "llama_linear_rope", "llama_tied_bias",
+                                           "llama_yarn",      "qwen2",       "qwen3",             "gemma3",
+                                           "mistral_sliding", "mixtral",     "qwen3_moe"};
+
+INSTANTIATE_TEST_SUITE_P(Families, section11_DecodeForms, testing::ValuesIn(kDecodeFamilies),
                          [](const testing::TestParamInfo<const char*>& i) { return std::string(i.param); });
 
 TEST(section11_DecodeBindings, EachPastIsAnExecutableAndABucketServesAllBelowIt) {
