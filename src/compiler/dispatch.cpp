@@ -11,8 +11,14 @@
 namespace rlx {
 
 std::string_view name(DispatchKind kind) {
-  constexpr std::string_view names[] = {"native", "common", "reference", "view"};
+  constexpr std::string_view names[] = {"native",    "common",      "rewritten",
+                                        "reference", "unsupported", "view"};
+  static_assert(std::size(names) == kDispatchKinds);
   return names[static_cast<std::size_t>(kind)];
+}
+
+std::string DispatchRow::text() const {
+  return fmt::format("{}: {} is {}: {}", node, op, rlx::name(kind), reason);
 }
 
 std::int64_t DispatchReport::count(DispatchKind kind) const {
@@ -27,18 +33,21 @@ std::string DispatchReport::text() const {
     ++by_op[r.op][r.kind];
     if (!r.kernel.empty()) ++kernels[r.op][r.kernel];
   }
-  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", "op", "native", "common",
-                                 "reference", "view");
+  constexpr DispatchKind columns[] = {DispatchKind::native, DispatchKind::common, DispatchKind::rewritten,
+                                      DispatchKind::reference, DispatchKind::view};
+  std::string text = fmt::format("{:<20}", "op");
+  for (const DispatchKind k : columns) text += fmt::format(" {:>9}", name(k));
+  text += "\n";
   for (auto& [op, kinds] : by_op) {
-    text += fmt::format("{:<20} {:>7} {:>7} {:>9} {:>5}\n", op, kinds[DispatchKind::native],
-                        kinds[DispatchKind::common], kinds[DispatchKind::reference],
-                        kinds[DispatchKind::view]);
+    text += fmt::format("{:<20}", op);
+    for (const DispatchKind k : columns) text += fmt::format(" {:>9}", kinds[k]);
+    text += "\n";
     for (const auto& [kernel, n] : kernels[op]) text += fmt::format("  {} x {}\n", kernel, n);
   }
   text += layers_text(layer_bodies(*this));
   for (const DispatchRow& r : rows)
     if (r.kind == DispatchKind::common || r.kind == DispatchKind::reference)
-      text += fmt::format("{}: {} is {}: {}\n", r.node, r.op, name(r.kind), r.reason);
+      text += r.text() + "\n";
   return text;
 }
 

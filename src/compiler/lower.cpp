@@ -162,13 +162,17 @@ class Lowering {
       mine = {unread ? -1 : target_.new_constant(n.results[0], data->value)};
     } else if (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0 && unread) {
       mine = {-1};  // packing reads the param itself
+      rewritten(i, "the weight store packs the param with its axes exchanged");
     } else if (n.is<Param>() || (n.is<TransposeWeight>() && param_behind({i, 0}) >= 0)) {
       mine = {new_weight({i, 0}, n.results[0])};
+      if (!n.is<Param>()) rewritten(i, "the weight store keeps the param with its axes exchanged");
     } else if (n.is<Pack>() && param_behind(n.inputs[0]) >= 0) {
       // No call: the weight store packs the entry when it is first bound.
       mine = {new_weight(n.inputs[0], n.results[0])};
+      rewritten(i, "the weight store packs the param once for all executables");
     } else if (n.is<Pack>() && graph_.constant_of(n.inputs[0]) != nullptr) {
       mine = {pack_constant(target_, n, graph_.constant_of(n.inputs[0])->value)};
+      rewritten(i, "the constant is packed in the program");
     } else if (n.def->has(Trait::view)) {
       const Operand o = target_.program.operands[static_cast<std::size_t>(operand(n.inputs[0]))];
       mine = {target_.new_operand(n.results[0], o.place, o.index)};
@@ -183,6 +187,11 @@ class Lowering {
   std::string label(std::int32_t i) const {
     const Node& n = graph_.node(i);
     return prefix_ + (n.origin.empty() ? fmt::format("%{}", i) : fmt::format("%{} {}", i, n.origin));
+  }
+
+  void rewritten(std::int32_t i, std::string_view reason) {
+    target_.report.rows.push_back(
+        {label(i), std::string(graph_.node(i).def->name), DispatchKind::rewritten, "", std::string(reason)});
   }
 
   // Control flow (program.h, Flow). A value that leaves a branch or an iteration is copied to the place that the next
@@ -404,11 +413,11 @@ void set_live_ranges(Target& target) {
 KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config,
                            const Backend& backend) {
   KernelChoice choice;
+  const bool listed_native = listed(config.force_native, node.def->name),
+             listed_common = !listed_native && listed(config.force_common, node.def->name);
   const bool native_forced =
-      listed(config.force_native, node.def->name) || config.policy == DispatchPolicy::force_native;
-  choice.common = !listed(config.force_native, node.def->name) &&
-                  (config.policy == DispatchPolicy::force_common ||
-                   listed(config.force_common, node.def->name));
+      listed_native || (config.policy == DispatchPolicy::force_native && !listed_common);
+  choice.common = listed_common || (!listed_native && config.policy == DispatchPolicy::force_common);
   std::vector<Shape> in;
   for (Value v : node.inputs) {
     const Shape& s = graph.shape(v);
@@ -429,9 +438,12 @@ KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDis
     choice.reason =
         any ? fmt::format("no row of {} takes ({})", node.def->name, operand_types(graph, node))
             : fmt::format("{} has no kernel for {}", backend.device().text(), node.def->name);
-  if (choice.kernel == nullptr && native_forced)
-    fail(ErrorCode::unsupported, "{}: native kernels are forced, but {}",
-         node.origin.empty() ? graph.name : node.origin, choice.reason);
+  if (choice.kernel == nullptr && native_forced) {
+    const DispatchRow row{node.origin.empty() ? graph.name : node.origin, std::string(node.def->name),
+                          DispatchKind::unsupported, "", choice.reason};
+    fail(ErrorCode::unsupported, "{}: native kernels are forced, but {} (report: {})", row.node, choice.reason,
+         row.text());
+  }
   return choice;
 }
 

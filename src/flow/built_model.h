@@ -43,9 +43,9 @@ constexpr std::string_view name(ModelKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// How a decoder keeps what it has seen. state: in a paged cache, a state of the graph (the default). functional: past
-/// keys and values come in and present ones go out, as tensors. functional_masked: the same with an input "mask" that is
-/// added to the scores.
+/// How a decoder keeps what it has seen. state: in a paged cache, a state of the graph (the default). functional:
+/// past keys and values come in and present ones go out, as tensors. functional_masked: the same with an input "mask"
+/// that is added to the scores.
 enum class DecodeForm : std::uint8_t { state, functional, functional_masked };
 constexpr std::string_view name(DecodeForm form) {
   constexpr std::string_view names[] = {"state", "functional", "functional_masked"};
@@ -80,9 +80,9 @@ struct ModelInfo {
 /// past[batch], slot[batch], out_rows[out_rows]. States: "pages" (the page table), "kv.0" ..
 /// "kv.N-1". Output: "logits" f32[out_rows, vocab].
 ///
-/// In functional form it has no states, and a step is `seq` new tokens for each of `batch` sequences with `past_seq`
-/// tokens each behind them. Inputs: tokens i32[batch * seq], positions i32[batch * seq], out_rows i32[out_rows], past_k.L
-/// and past_v.L f32[batch, kv_heads, past_seq, head_dim] of each layer L, and with a mask f32[seq, past_seq + seq].
+/// In functional form it has no states, and a step is `seq` new tokens for each of `batch` sequences, each behind
+/// `past_seq` tokens. Inputs: tokens i32[batch * seq], positions i32[batch * seq], out_rows i32[out_rows], past_k.L and
+/// past_v.L f32[batch, kv_heads, past_seq, head_dim] of each layer L, and with a mask "mask" f32[seq, past_seq + seq].
 /// Outputs: logits, then present_k.L and present_v.L f32[batch, kv_heads, past_seq + seq, head_dim].
 struct BuiltModel {
   Graph graph;                                  ///< HIR

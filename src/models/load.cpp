@@ -113,8 +113,8 @@ void require_decoder(const LoadedModel& loaded) {
     case ModelKind::decoder:
       if (info.form == DecodeForm::state) return;
       fail(ErrorCode::unsupported,
-           "{}: {} was built in its {} form (BuildOptions::form), which runs through ModelCompilePipeline; expected the "
-           "state form",
+           "{}: {} was built in its {} form (BuildOptions::form), which runs through ModelCompilePipeline; expected "
+           "the state form",
            loaded.path.string(), info.architecture, name(info.form));
     case ModelKind::encoder: what = "an encoder of token sequences: it gives hidden rows, no next token"; break;
     case ModelKind::vision: what = "an encoder of images: it takes pixels and gives hidden rows, no next token"; break;

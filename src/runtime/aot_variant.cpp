@@ -48,7 +48,7 @@ void read_reports(ByteCursor& in, CompileResult& r) {
   for (DispatchRow& row : r.dispatch.rows) {
     row.node = in.text("node");
     row.op = in.text("op");
-    row.kind = static_cast<DispatchKind>(in.index_u8("kind", 4));
+    row.kind = static_cast<DispatchKind>(in.index_u8("kind", kDispatchKinds));
     row.kernel = in.text("kernel");
     row.reason = in.text("reason");
   }

@@ -78,10 +78,10 @@ function costSection() {
 }
 
 function dispatchSection() {
-  const kinds = ['native', 'common', 'reference', 'view'], by = new Map();
+  const kinds = ['native', 'common', 'rewritten', 'reference', 'view'], by = new Map();
   const s = section('dispatch', 'Dispatch');
   data.dispatch.forEach((r) => {
-    const row = by.get(r.op) || { native: 0, common: 0, reference: 0, view: 0, kernels: new Map() };
+    const row = by.get(r.op) || { native: 0, common: 0, rewritten: 0, reference: 0, view: 0, kernels: new Map() };
     row[r.kind] = (row[r.kind] || 0) + 1;
     if (r.kernel) row.kernels.set(r.kernel, (row.kernels.get(r.kernel) || 0) + 1);
     by.set(r.op, row);
@@ -89,7 +89,7 @@ function dispatchSection() {
   const names = (r) => [...r.kernels].map(([k, n]) => k + ' x ' + n).join(', ');
   table(s, ['op', ...kinds.map((k) => '#' + k), 'kernels'],
     [...by].map(([op, r]) => [op, ...kinds.map((k) => r[k]), names(r)]));
-  const rest = data.dispatch.filter((r) => r.kind !== 'native' && r.kind !== 'view');
+  const rest = data.dispatch.filter((r) => r.kind === 'common' || r.kind === 'reference');
   if (rest.length) {
     make(s, 'h3', {}, 'Not native');
     table(make(s, 'div', { class: 'scroll' }), ['node', 'op', 'kind', 'reason'],

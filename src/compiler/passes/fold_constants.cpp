@@ -86,7 +86,7 @@ Rewriter::Answer take_branch(const Rewriter::Site& s, const If& op) {
 
 }  // namespace
 
-bool fold_constants(Graph& graph, const PassContext&) {
+bool fold_constants(Graph& graph, const PassContext& context) {
   // Most graphs have none: nothing to build anew then.
   const auto is_constant = [](const Node& n) { return n.is<Constant>(); };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_constant)) return false;
@@ -100,6 +100,10 @@ bool fold_constants(Graph& graph, const PassContext&) {
       try {
         Rewriter::Answer results;
         for (const NamedTensor& t : evaluate(s)) results.push_back(s.b.constant(t.tensor));
+        if (context.report != nullptr)
+          context.report->rows.push_back({s.node.origin.empty() ? fmt::format("%{}", s.index) : s.node.origin,
+                                          std::string(s.node.def->name), DispatchKind::rewritten, "",
+                                          "folded: all of its operands are constants"});
         return results;
       } catch (const Error&) {
         return {};  // an index outside its range: an error of the step that reaches it, if one does

@@ -75,8 +75,9 @@ class FunctionalAttention {
       : ctx_(ctx), state_(state), s_(spec), bindings_(state.decode.need(ctx)), b_(ctx.hir()) {
     const auto layers = static_cast<std::int64_t>(bindings_.past.size());
     if (s_.layer < 0 || s_.layer >= layers)
-      fail(ErrorCode::invalid_argument, "the stage \"{}\" needs the past of layer {}: the decode bindings have {} layers",
-           ctx.stage(), s_.layer, layers);
+      fail(ErrorCode::invalid_argument,
+           "the stage \"{}\" needs the past of layer {}: the decode bindings have {} layers", ctx.stage(), s_.layer,
+           layers);
   }
 
   Value run() {

@@ -25,9 +25,9 @@ struct AttentionSpec {
 };
 
 /// hidden = attention(hidden). Reads the inputs positions, seq_start, past, slot, the slot `rope`;
-/// declares the states "pages" (once) and "kv.LAYER". Where the slot `decode` is filled (decode_bindings), it reads that
-/// and `rope` only, and adds the results present_k.LAYER and present_v.LAYER f32[batch, kv_heads, past_seq + seq,
-/// head_dim]. Errors (invalid_argument): bindings without this layer.
+/// declares the states "pages" (once) and "kv.LAYER". Where the slot `decode` is filled (decode_bindings), it
+/// reads that and `rope` only, and adds the results present_k.LAYER and present_v.LAYER f32[batch, kv_heads,
+/// past_seq + seq, head_dim]. Errors (invalid_argument): bindings without this layer.
 FlowStage self_attention(AttentionSpec spec);
 
 }  // namespace rlx
