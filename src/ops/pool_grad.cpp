@@ -33,13 +33,16 @@ std::vector<PooledAxis> pooled_axes(GradContext& c, const Pool& op) {
 }
 
 Value padded(GradContext& c, Value x, const std::vector<PooledAxis>& axes, float value) {
-  for (std::size_t i = 0; i < axes.size(); ++i)
-    x = c.b(Pad{.axis = static_cast<std::int32_t>(i) + 2, .before = axes[i].begin, .after = axes[i].end, .value = value}, x);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Pad pad{.axis = static_cast<std::int32_t>(i) + 2, .before = axes[i].begin, .after = axes[i].end, .value = value};
+    x = c.b(pad, x);
+  }
   return x;
 }
 
 // The values that the windows read at a tap; places[i] is the tap along axis i.
-Value tap_values(GradContext& c, Value x, const std::vector<PooledAxis>& axes, const std::vector<std::int64_t>& places) {
+Value tap_values(GradContext& c, Value x, const std::vector<PooledAxis>& axes,
+                 const std::vector<std::int64_t>& places) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t start = places[i] * axes[i].dilation;
     x = c.b(Slice{.axis = static_cast<std::int32_t>(i) + 2, .start = start,

@@ -112,7 +112,8 @@ TEST(section12_ConvTransposed, IsTheAdjointOfConv) {
 TEST(section12_Conv, SizesAreFormulasOfSymbols) {
   Graph graph;
   Builder b(graph);
-  const Value x = b.input("x", Shape::parse("f32[batch, 3, seq, 7]")), w = b.input("w", Shape::parse("f32[8, 3, 3, 3]"));
+  const Value x = b.input("x", Shape::parse("f32[batch, 3, seq, 7]"));
+  const Value w = b.input("w", Shape::parse("f32[8, 3, 3, 3]"));
   const Value y = b(Conv{.strides = {2, 1}, .pads_begin = {1, 0}, .pads_end = {1, 0}}, x, w);
   EXPECT_EQ(graph.shape(y), Shape::parse("f32[batch, 8, ceil_div(seq, 2), 5]"));
   const Value t = b(ConvTransposed{.strides = {2, 1}}, x, b.input("v", Shape::parse("f32[3, 8, 3, 3]")));
@@ -237,7 +238,8 @@ TEST(section12_Quantize, BlocksComeBackAsTheCodecHasThem) {
     EXPECT_EQ(blocks.dtype(), d.dtype);
     const Tensor back = run_op(Dequantize{}, {blocks});
     EXPECT_EQ(back.to_floats(), blocks.to_floats()) << d.name;
-    const double error = std::sqrt(2 - 2 * inner_product(x, back) / std::sqrt(inner_product(x, x) * inner_product(back, back)));
+    const double lengths = std::sqrt(inner_product(x, x) * inner_product(back, back));
+    const double error = std::sqrt(2 - 2 * inner_product(x, back) / lengths);
     EXPECT_LT(error, 0.15) << d.name;
   }
   EXPECT_EQ(shape_error(Quantize{DType::q4_0}, {"f32[2, 33]"}).substr(0, 9), "quantize:");
