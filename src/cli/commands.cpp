@@ -25,7 +25,7 @@ std::string overview() {
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"
       "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, "
       "RLX_KERNEL_DISPATCH=common|native, RLX_CACHE=FOLDER,\n"
-      "RLX_PRINT=after-each, NO_COLOR.\n"
+      "RLX_PRINT=after-each, RLX_DISPATCH_REPORT=1, NO_COLOR.\n"
       "Exit codes: 0 ok, 1 failure, 2 usage, 3 model or file, 4 memory, 5 device, 130 Ctrl+C.\n\n"
       "Examples:\n"
       "  rlx chat model.gguf -p \"Why is the sky blue?\"\n"

@@ -22,6 +22,7 @@ constexpr Variable kVariables[] = {
     {"RLX_KERNEL_DISPATCH", "common,native"},
     {"RLX_CACHE", ""},
     {"RLX_PRINT", "after-each"},
+    {"RLX_DISPATCH_REPORT", "1"},
     {"NO_COLOR", ""},
 };
 

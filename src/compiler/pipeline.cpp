@@ -1,6 +1,8 @@
 #include "compiler/pipeline.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "compiler/lower.h"
 #include "compiler/passes/common_form.h"
@@ -68,6 +70,12 @@ constexpr Pass kPasses[] = {
     {"common_form", common_form, kRequired},
 };
 
+// RLX_DISPATCH_REPORT=1: every compile says on stderr which kernels it chose.
+bool asks_for_report() {
+  const char* value = std::getenv("RLX_DISPATCH_REPORT");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
 Pass builtin_form(const CustomPass& pass) {
   if (pass.run == nullptr) fail(ErrorCode::invalid_argument, "custom pass \"{}\": has no function", pass.name);
   return {pass.name, pass.run, kFusion, true};
@@ -120,6 +128,10 @@ CompileResult compile(Graph graph, const CompileOptions& options, const Backend&
                        &result.fusion);
   result.lir.program = std::make_shared<const Program>(lower(graph, options, backend, result.dispatch));
   result.mir = std::make_shared<const Graph>(std::move(graph));
+  if (asks_for_report()) {
+    const DispatchReport& report = result.dispatch;
+    std::fputs(fmt::format("# dispatch of {}\n{}", result.mir->name, report.text()).c_str(), stderr);
+  }
   return result;
 }
 

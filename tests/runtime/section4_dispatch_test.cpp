@@ -173,5 +173,18 @@ TEST(section4_Dispatch, TheVariableChoosesThePolicy) {
   ::unsetenv("RLX_KERNEL_DISPATCH");
 }
 
+TEST(section4_Dispatch, TheEnvironmentAsksForTheReportOfEveryCompile) {
+  Graph g("asked");
+  Builder b(g);
+  g.set_outputs({{"y", b(RmsNorm{}, b.input("x", Shape({4, 32}, DType::f32)), b.param("w", Shape({32}, DType::f32)))}});
+  ::setenv("RLX_DISPATCH_REPORT", "1", 1);
+  testing::internal::CaptureStderr();
+  const CompileResult result = compile(g, {}, find_backend(Device::cpu()));
+  const std::string said = testing::internal::GetCapturedStderr();
+  ::unsetenv("RLX_DISPATCH_REPORT");
+  const DispatchReport& report = result.dispatch;
+  EXPECT_EQ(said, "# dispatch of asked\n" + report.text());
+}
+
 }  // namespace
 }  // namespace rlx
