@@ -32,7 +32,7 @@ class GradContext {
   Value grad(int i = 0);
   bool has_grad(int i) const { return static_cast<bool>(grads_[static_cast<std::size_t>(i)]); }
   /// Whether the gradient of operand i is asked for; add() for another one is ignored.
-  bool wants(int i) const { return i < arity() && wanted_[static_cast<std::size_t>(i)]; }
+  bool wants(int i) const { return i >= 0 && i < arity() && wanted_[static_cast<std::size_t>(i)]; }
   /// Adds to the gradient of operand i. A `g` that has more or larger dims than the operand is summed over them: the
   /// operand was broadcast; dims of 1 are repeated.
   void add(int i, Value g);
