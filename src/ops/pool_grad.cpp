@@ -34,8 +34,8 @@ std::vector<PooledAxis> pooled_axes(GradContext& c, const Pool& op) {
 
 Value padded(GradContext& c, Value x, const std::vector<PooledAxis>& axes, float value) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const Pad pad{.axis = static_cast<std::int32_t>(i) + 2, .before = axes[i].begin, .after = axes[i].end, .value = value};
-    x = c.b(pad, x);
+    const auto axis = static_cast<std::int32_t>(i) + 2;
+    x = c.b(Pad{.axis = axis, .before = axes[i].begin, .after = axes[i].end, .value = value}, x);
   }
   return x;
 }
