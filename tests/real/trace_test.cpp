@@ -18,7 +18,8 @@ TEST(DemoTrace, WritesPromptAndTokens) {
   std::int64_t steps = 0, products = 0;
   for (const nlohmann::json& e : events) {
     steps += e["ph"] == "X" && e["cat"] == "step" ? 1 : 0;
-    products += e["ph"] == "X" && e["cat"] == "call" && e["name"].get<std::string>().starts_with("fused_linear") ? 1 : 0;
+    const bool call = e["ph"] == "X" && e["cat"] == "call";
+    products += call && e["name"].get<std::string>().starts_with("fused_linear") ? 1 : 0;
   }
   EXPECT_EQ(steps, 2 * 3) << "the prompt and two more steps, on two workers";
   EXPECT_GT(products, steps);
