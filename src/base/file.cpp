@@ -193,6 +193,12 @@ void write_through(const std::string& path, std::span<const std::byte> content) 
 
 }  // namespace
 
+unsigned mode_of_new_files() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0666 & ~mask;
+}
+
 void write_file_atomic(const std::filesystem::path& wanted, std::span<const std::byte> content) {
   struct stat st {};
   std::filesystem::path path = wanted;
@@ -217,9 +223,7 @@ void write_file_atomic(const std::filesystem::path& wanted, std::span<const std:
   };
   if (!write_all(fd, content)) give_up("write");
   // mkstemp makes the file owner-only; give it what the file had, or what an ordinary open would have.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(fd, exists ? st.st_mode & 07777 : 0666 & ~mask) != 0) give_up("set the mode");
+  if (::fchmod(fd, exists ? st.st_mode & 07777 : mode_of_new_files()) != 0) give_up("set the mode");
   if (::fsync(fd) != 0) give_up("sync");
   if (::rename(tmp.c_str(), path.c_str()) != 0) give_up("rename");
   ::close(fd);

@@ -54,4 +54,7 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
+/// The mode that open() gives an ordinary file, which the umask decides. Not for two threads at once.
+unsigned mode_of_new_files();
+
 }  // namespace rlx

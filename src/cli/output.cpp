@@ -60,12 +60,31 @@ std::string one_line(std::string_view message) {
   return text;
 }
 
-void write_result(const std::string& path, std::string_view content, const std::string& input) {
+void check_result_path(const std::string& path, const std::string& input) {
+  namespace fs = std::filesystem;
   if (path.empty()) fail(ErrorCode::usage, "the name of the file to write is empty");
-  if (path == "-") return out().write(content);
   std::error_code error;
-  if (std::filesystem::equivalent(path, input, error) && !error)
+  const fs::path file(path);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (fs::is_directory(file, error) || !file.has_filename())
+    fail(ErrorCode::usage, "{}: expected a name for the result, found a folder", path);
+  if (!fs::is_directory(folder, error))
+    fail(ErrorCode::usage, "{}: the folder of the result, {}, is not there", path, folder.string());
+  const bool exists = fs::exists(file, error);
+  if (exists && fs::equivalent(file, input, error) && !error)
     fail(ErrorCode::usage, "{}: is the file that is read; expected another name for the result", path);
+  if (exists && fs::is_directory(input, error) && fs::equivalent(folder, input, error) && !error)
+    fail(ErrorCode::usage, "{}: is a file of the model that is read; expected another name for the result", path);
+}
+
+void check_result_file(const std::string& path, const std::string& input) {
+  if (path == "-") fail(ErrorCode::usage, "-: this result is a file, not text for stdout; expected its name");
+  check_result_path(path, input);
+}
+
+void write_result(const std::string& path, std::string_view content, const std::string& input) {
+  if (path == "-") return out().write(content);
+  check_result_path(path, input);
   write_file_atomic(path, content);
 }
 

@@ -1,7 +1,11 @@
 #include "cli/session_flags.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "compiler/profile.h"
@@ -12,7 +16,12 @@ namespace {
 
 // A name with a dot or a slash is a file; presets have neither.
 CompileProfile read_profile(const std::string& text) {
-  if (text.find_first_of("./") == std::string::npos) return profiles::named(text);
+  if (text.find_first_of("./") == std::string::npos) {
+    const std::span<const std::string> names = profiles::names();
+    if (std::find(names.begin(), names.end(), text) == names.end())
+      fail(ErrorCode::usage, "--profile: expected a TOML file or one of {}, found \"{}\"", fmt::join(names, ", "), text);
+    return profiles::named(text);
+  }
   return parse_profile_toml(read_text(text), text);
 }
 

@@ -115,13 +115,13 @@ class Placer {
   Placement placement_;
 };
 
-using Key = std::int64_t (*)(const LiveBuffer&);
+using Key = double (*)(const LiveBuffer&);
 
 constexpr Key kOrders[] = {
-    [](const LiveBuffer& b) { return -b.bytes; },
-    [](const LiveBuffer& b) { return -b.bytes * (b.last - b.first + 1); },
-    [](const LiveBuffer& b) { return std::int64_t{b.first}; },
-    [](const LiveBuffer& b) { return std::int64_t{b.first} - b.last; },
+    [](const LiveBuffer& b) { return -static_cast<double>(b.bytes); },
+    [](const LiveBuffer& b) { return -static_cast<double>(b.bytes) * (static_cast<double>(b.last) - b.first + 1); },
+    [](const LiveBuffer& b) { return static_cast<double>(b.first); },
+    [](const LiveBuffer& b) { return static_cast<double>(b.first) - b.last; },
 };
 
 class PlacementSearch {

@@ -27,9 +27,9 @@ std::vector<std::size_t> prologue_roots(const Program& program) {
     if (c.phase == Phase::prologue)
       for (std::int32_t o : c.out) {
         const Operand& out = program.operands[static_cast<std::size_t>(o)];
+        if (out.place != Place::arena) continue;
         const auto root = static_cast<std::size_t>(out.index);
-        const bool fixed = out.place == Place::arena && program.operands[root].shape.elements().constant();
-        if (fixed && std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+        if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
       }
   return roots;
 }
@@ -43,6 +43,8 @@ void place(const Program& program, Plan& plan) {
     const Operand& r = program.operands[root];
     buffers[root] = {std::max(buffers[root].bytes, plan.bytes[i]), r.first, r.last};
   }
+  std::int64_t sum = 0;  // of all, so that no offset overflows
+  for (const LiveBuffer& b : buffers) sum = require(checked_add(sum, round_up(b.bytes, 64)), "buffers");
   const Placement placement = place_buffers(buffers, prologue_roots(program));
 #ifndef NDEBUG
   check_placement(buffers, placement);

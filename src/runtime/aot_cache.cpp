@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCacheVariable = "RLX_CACHE";
-
 void warn_on_stderr(const std::string& message) { std::fprintf(stderr, "rlx: warning: %s\n", message.c_str()); }
 
 const char* variable(const char* name) {
@@ -83,7 +81,6 @@ std::shared_ptr<AotCache> AotCache::of_file(const fs::path& file, AotOptions opt
 }
 
 fs::path AotCache::default_folder() {
-  if (const char* folder = variable(kCacheVariable)) return folder;
   if (const char* caches = variable("XDG_CACHE_HOME"); caches != nullptr && fs::path(caches).is_absolute())
     return fs::path(caches) / "rlx";
   if (const char* home = variable("HOME")) return fs::path(home) / ".cache" / "rlx";
@@ -92,6 +89,10 @@ fs::path AotCache::default_folder() {
 
 std::shared_ptr<AotCache> AotCache::open_or_warn(AotOptions options) {
   const AotShared::Warn warn = warner(options);
+  if (options.folder.empty()) {
+    warn("no cache of compiled models: neither XDG_CACHE_HOME nor HOME says where it lies");
+    return nullptr;
+  }
   try {
     return std::make_shared<AotCache>(std::move(options));
   } catch (const Error& e) {
@@ -122,7 +123,7 @@ std::optional<CompileResult> AotCache::look_up(const AotName& name, const Backen
       if (known == nullptr || shared_->place().writable()) shared_->count(&AotStatistics::misses, file);
       // A size that a file does not hold costs no pass; a program that it does not hold is worth a word.
       if (!shared_->place().writable() && known == nullptr)
-        shared_->warn(text() + ": made by another build, or for another machine or other options; compiled again");
+        shared_->warn(text() + ": made by another build, for another machine, other options or another state of the model; compiled again");
       return std::nullopt;
     }
     CompileResult result =

@@ -54,7 +54,7 @@ struct Decoder::Impl {
   };
   std::map<std::int64_t, Executable> executables;  // by rows and out_rows bucket
   StepMemory memory;
-  std::vector<std::int64_t> past;
+  std::vector<std::int64_t> past, past_before;
   StepInputs inputs;
   std::vector<float> gathered;  // logits of a step that took several chunks
   DecoderStats stats;
@@ -67,7 +67,8 @@ struct Decoder::Impl {
         workers(resolve_threads(o.threads)),
         pipeline(o.device),
         backend(find_backend(o.device)),
-        source(model_id(model.model), [this] { return model.model; }) {
+        // The pipeline is this decoder's own, and has one model.
+        source(KeyWriter("decoder").finish(), [this] { return model.model; }) {
     const auto start = std::chrono::steady_clock::now();
     options.threads = workers.threads();
     // With a cache the program of the single step, which every session has, comes from its file.
@@ -88,6 +89,7 @@ struct Decoder::Impl {
     const Plan largest = check_memory();
     cache = std::make_unique<KvCache>(*compiled->lir.program, backend, options.sequences, options.context);
     past.assign(static_cast<std::size_t>(options.sequences), 0);
+    past_before = past;  // a step allocates nothing
     inputs.reserve(options.chunk, options.sequences);
     // At once as large as a chunk needs, so that what the prologue leaves in it stays.
     memory.fit(largest);
@@ -205,8 +207,21 @@ struct Decoder::Impl {
             static_cast<std::size_t>(sizes.out_rows * model.model.info.vocab)};
   }
 
+  // A step that fails leaves the sequences as they were; recurrent states cannot go back and start anew.
   std::span<const float> step(std::span<const Part> parts) {
     check_parts(parts);
+    past_before = past;
+    try {
+      return run_parts(parts);
+    } catch (...) {
+      past = past_before;
+      if (!cache->can_cut())
+        for (const Part& p : parts) past[static_cast<std::size_t>(p.sequence)] = 0;
+      throw;
+    }
+  }
+
+  std::span<const float> run_parts(std::span<const Part> parts) {
     gathered.clear();
     std::span<const float> logits;
     bool several = false;

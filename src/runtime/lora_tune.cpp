@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "compiler/functional_form.h"
 #include "ir/rewrite.h"
 #include "runtime/decoder.h"
@@ -50,6 +51,9 @@ void check(const LoadedModel& model, std::span<const std::int32_t> text, const L
   positive("alpha", double{o.alpha});
   positive("learning rate", double{o.learning_rate});
   if (o.products.empty()) fail(ErrorCode::invalid_argument, "tune: expected at least one product to adapt, found none");
+  for (auto product = o.products.begin(); product != o.products.end(); ++product)
+    if (std::find(o.products.begin(), product, *product) != product)
+      fail(ErrorCode::invalid_argument, "tune: expected each product once, found \"{}\" again", *product);
   if (text.size() < 2)
     fail(ErrorCode::invalid_argument, "tune: expected a text of at least two tokens, found {}", text.size());
   for (const std::int32_t id : text)
@@ -74,12 +78,11 @@ Graph loss_graph(const BuiltModel& model, std::span<const LoraNames> names, cons
 }
 
 // Uniform in +-1 / sqrt(in), as the PEFT library begins.
-Tensor first_factor(std::int64_t rank, std::int64_t in, std::uint64_t& state) {
+Tensor first_factor(std::int64_t rank, std::int64_t in, std::uint64_t seed, std::uint64_t& drawn) {
   Tensor a = Tensor::zeros({rank, in});
   const double limit = 1.0 / std::sqrt(static_cast<double>(in));
   for (float& v : a.mutable_as<float>()) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    v = static_cast<float>((static_cast<double>(state >> 11) * 0x1p-53 * 2 - 1) * limit);
+    v = static_cast<float>((philox_uniform(seed, drawn++) * 2 - 1) * limit);
   }
   return a;
 }
@@ -93,10 +96,10 @@ class Tuning {
     if (targets_.empty()) fail(ErrorCode::unsupported, "tune: {}: no product can be adapted", model.path.string());
     session_.pipeline().set_session({resolve_threads(options.threads), 0});
     std::vector<NamedTensor> factors;
-    std::uint64_t state = options.seed;
+    std::uint64_t drawn = 0;
     for (const LoraTarget& t : targets_) {
       names_.push_back({t.param, t.module + ".lora_A", t.module + ".lora_B"});
-      factors.push_back({names_.back().a, first_factor(options.rank, t.in, state)});
+      factors.push_back({names_.back().a, first_factor(options.rank, t.in, options.seed, drawn)});
       factors.push_back({names_.back().b, Tensor::zeros({t.out, options.rank})});
       trained_.push_back(names_.back().a);
       trained_.push_back(names_.back().b);
@@ -116,15 +119,19 @@ class Tuning {
     return loss_of(outputs);
   }
 
+  // Of the windows until the caller cancels.
   double mean_loss(std::span<const Window> windows) {
     double sum = 0;
     for (const Window& w : windows) {
+      if (cancelled()) break;
       std::vector<NamedTensor> inputs = w.inputs;
       for (std::size_t i = 0; i < values_.values.size(); i += 3) inputs.push_back(values_.values[i]);
       sum += loss_of(forward_->run(inputs));
     }
     return sum / static_cast<double>(windows.size());
   }
+
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
   LoraAdapter adapter() const {
     LoraAdapter adapter{options_.rank, options_.alpha / static_cast<float>(options_.rank), {}};
@@ -160,7 +167,7 @@ LoraTuneResult tune_lora(const LoadedModel& model, std::span<const std::int32_t>
   LoraTuneResult result;
   result.loss_before = tuning.mean_loss(windows);
   for (std::int64_t step = 1; step <= options.steps; ++step) {
-    if (options.cancelled && options.cancelled()) break;
+    if (tuning.cancelled()) break;
     const std::size_t window = static_cast<std::size_t>(step - 1) % windows.size();
     result.losses.push_back(tuning.step(windows[window], step));
     if (options.progress) options.progress(step, result.losses.back());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/build_id.h"
 #include "base/error.h"
@@ -120,7 +121,16 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::make_template(HirSource:
   t->identity.options = key.options;
   t->identity.build = build_id();
   t->result = make_result(std::move(made.graph), *t, apply(made.profile, options), aot);
+  t->read_plan = std::exchange(t->result.lir.plan, nullptr);
   return t;
+}
+
+// Graphs of one checkpoint, forward and backward ones say, read one store: what is packed is packed once.
+void ModelCompilePipeline::share_weights(HirSource::Made& made) const {
+  if (made.weights == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, t] : templates_)
+    if (t->weights != nullptr && t->weights->identity == made.weights->identity) made.weights = t->weights;
 }
 
 ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirSource& source,
@@ -139,6 +149,7 @@ ModelCompilePipeline::TemplatePtr ModelCompilePipeline::find_or_build(const HirS
       return at->second;
     }
   }
+  share_weights(made);
   const auto start = PipelineClock::now();
   const TemplatePtr built = make_template(std::move(made), key, options, aot);
   const std::lock_guard lock(mutex_);

@@ -132,6 +132,7 @@ class ModelCompilePipeline {
     Digest graph, options;
     Digest hir;  ///< of the graph with its profile, without the weights
     CompileResult result;
+    std::shared_ptr<const Plan> read_plan;  ///< that came with the template's file
     std::shared_ptr<SharedWeights> weights;
     TemplateIdentity identity;
   };
@@ -158,6 +159,7 @@ class ModelCompilePipeline {
   struct TemplateKey {
     Digest hir, graph, options;  // as in Template
   };
+  void share_weights(HirSource::Made& made) const;
   static TemplateKey key_of(const HirSource::Made& made, const Digest& options);
   TemplatePtr make_template(HirSource::Made made, const TemplateKey& key, const CompileOptions& options,
                             const AotWish* aot) const;

@@ -25,7 +25,6 @@ CompileResult ModelCompilePipeline::make_result(Graph graph, const Template& of,
   if (of.weights != nullptr) aot->cache.attach(*of.weights->store, of.weights->lasting(), backend_);
   std::optional<CompileResult> found = aot->cache.find(aot->name(lasting(of)), backend_, graph);
   if (!found) return compile(std::move(graph), options, backend_);
-  found->lir.plan = nullptr;
   return std::move(*found);
 }
 
@@ -44,11 +43,18 @@ CompileResult ModelCompilePipeline::specialize_entry(const Template& from, const
                                                      const AotWish* aot) const {
   const SpecializeOptions options = session();
   if (aot == nullptr) return from.result.specialize(binding, options);
+  const auto serves = [&](const Plan& p) {
+    return p.upper == binding && p.threads == options.threads && p.max_context == options.max_context;
+  };
+  if (from.read_plan != nullptr && serves(*from.read_plan)) {
+    CompileResult read = from.result;
+    read.lir.plan = from.read_plan;
+    return read;
+  }
   const AotName name = aot->name(lasting(from));
   const std::optional<CompileResult> found = aot->cache.find_plan(name, backend_, from.result);
   // A plan for another count of threads is made anew, which costs no pass; the file stays.
-  if (found && found->lir.plan->threads == options.threads && found->lir.plan->max_context == options.max_context)
-    return *found;
+  if (found && serves(*found->lir.plan)) return *found;
   CompileResult made = from.result.specialize(binding, options);
   if (!found) aot->cache.save(name, made, backend_);
   return made;

@@ -13,12 +13,11 @@ namespace {
 
 constexpr const char* kFolderVariable = "RLX_AOT_TEST_FOLDER";
 
-// The answer without any cache.
+// The answer of a start on an empty folder: section9_aot_test compares it with that of no cache.
 const std::vector<float>& right_answer() {
   static const std::vector<float> values = [] {
-    ModelCompilePipeline pipeline(Device::cpu());
-    const AotFolder unused;
-    return answer_in(unused.path()).values;
+    const AotFolder empty;
+    return answer_in(empty.path()).values;
   }();
   return values;
 }
@@ -195,11 +194,8 @@ TEST(section9_Folder, TheFilesUsedLongestAgoGoFirst) {
 
 TEST(section9_Folder, TheDefaultFolderFollowsTheEnvironment) {
   EXPECT_EQ(in_child([] {
-              ::setenv("RLX_CACHE", "/a/b", 1);
               ::setenv("XDG_CACHE_HOME", "/x", 1);
               ::setenv("HOME", "/h", 1);
-              if (AotCache::default_folder() != "/a/b") return 1;
-              ::unsetenv("RLX_CACHE");
               if (AotCache::default_folder() != "/x/rlx") return 2;
               ::setenv("XDG_CACHE_HOME", "relative", 1);  // not absolute: the standard says to ignore it
               return AotCache::default_folder() == "/h/.cache/rlx" ? 0 : 3;

@@ -55,12 +55,17 @@ LoraTuneOptions tune_options(const TuneFlags& f) {
 int run_tune(const TuneFlags& f) {
   if (!f.file || !f.output)
     fail(ErrorCode::usage, "rlx tune: expected -f TEXT and -o ADAPTER; see `rlx tune --help`");
+  check_result_file(*f.output, f.model);
+  check_result_file(*f.output, *f.file);
   const std::string text = read_text(*f.file);
   const LoadedModel model = load_model(f.model);
   const std::vector<std::int32_t> tokens = load_tokenizer(f.model).encode(text);
   const InterruptScope scope;
   const LoraTuneResult r = tune_lora(model, tokens, tune_options(f));
-  if (InterruptScope::interrupted()) return kExitInterrupted;
+  if (InterruptScope::interrupted()) {
+    say("interrupted: no adapter was written");
+    return kExitInterrupted;
+  }
   r.adapter.write(*f.output);
   const double change = 100 * (r.loss_after / r.loss_before - 1);
   if (f.json)

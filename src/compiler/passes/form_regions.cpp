@@ -199,7 +199,16 @@ class RegionFinder {
 
   // Whether a path leaves the nodes and comes back: then they cannot run as one call. Other groups count as one node.
   bool passes_outside(std::int32_t a, std::int32_t b, const std::set<std::int32_t>& nodes) const {
-    const std::int32_t first = *nodes.begin();
+    // A node before the set leads back only through a group that spans it.
+    std::int32_t first = *nodes.begin();
+    for (bool lower = true; lower;) {
+      lower = false;
+      for (const Group& g : groups_) {
+        if (g.nodes.empty() || g.nodes.front() >= first || g.nodes.back() <= first) continue;
+        first = g.nodes.front();
+        lower = true;
+      }
+    }
     std::vector<std::int32_t> open;
     std::set<std::int32_t> seen;
     const auto visit = [&](std::int32_t n) {

@@ -5,6 +5,7 @@
 #include "compiler/passes/fusion_notes.h"
 #include "ir/rewrite.h"
 #include "ops/arithmetic.h"
+#include "ops/fused.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
 #include "ops/reduction.h"
@@ -37,9 +38,11 @@ bool keeps_rows_apart(const Node& n) {
 std::vector<bool> selected(const Graph& graph, const Node& n) {
   const bool any = n.def->has(Trait::elementwise) || n.is<Concat>();
   const auto linear = n.as<Linear>();
+  const auto fused = n.as<FusedLinear>();
+  const int residual = linear ? linear->residual_at() : fused && fused->residual ? fused->residual_at() : -1;
   std::vector<bool> list;
   for (std::size_t i = 0; i < n.inputs.size(); ++i)
-    list.push_back((any || i == 0 || (linear && static_cast<int>(i) == linear->residual_at())) &&
+    list.push_back((any || i == 0 || static_cast<int>(i) == residual) &&
                    has_rows(graph.shape(n.inputs[i]), n.results[0]));
   return list;
 }
