@@ -100,32 +100,26 @@ Value FlowCtx::load_param(std::string_view key, bool transpose) {
   return known != declared_.end() ? known->second.value : declare(key, transpose, existing(key));
 }
 
+Value FlowCtx::known_param(std::string_view key, bool transpose, const Dims& dims) const {
+  const auto known = declared_.find(std::pair(std::string(key), transpose));
+  if (known == declared_.end()) return {};
+  if (known->second.shape != dims)
+    fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
+         shape_text(known->second.shape), stage(), shape_text(dims));
+  return known->second.value;
+}
+
 Value FlowCtx::load_matrix(std::string_view key, std::int64_t out, std::int64_t in,
                            bool transpose) {
   const Dims expected = {out, in};
-  const auto known = declared_.find(std::pair(std::string(key), transpose));
-  if (known != declared_.end()) {
-    if (known->second.shape != expected)
-      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
-           shape_text(known->second.shape), stage(), shape_text(expected));
-    return known->second.value;
-  }
+  if (const Value known = known_param(key, transpose, expected)) return known;
   if (const WeightRef* w = lookup(key, expected)) return declare(key, transpose, *w);
   return declare(key, transpose, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
 }
 
-Value FlowCtx::known_stack(std::string_view key, const Dims& expected) const {
-  const auto known = declared_.find(std::pair(std::string(key), false));
-  if (known == declared_.end()) return {};
-  if (known->second.shape != expected)
-    fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
-         shape_text(known->second.shape), stage(), shape_text(expected));
-  return known->second.value;
-}
-
 Value FlowCtx::load_stack(std::string_view key, const StackShape& shape) {
   const Dims expected = {shape.count, shape.out, shape.in};
-  if (const Value known = known_stack(key, expected)) return known;
+  if (const Value known = known_param(key, false, expected)) return known;
   if (const WeightRef* w = lookup(key, expected)) return declare(key, false, *w);
   return declare(key, false, WeightRef{std::string(key), DType::f32, expected, {}, nullptr});
 }
@@ -146,7 +140,7 @@ std::optional<WeightRef> FlowCtx::part_of(const MatrixPart& part, const StackSha
 
 Value FlowCtx::load_stack(std::string_view param, const PartOf& part, const StackShape& shape) {
   const Dims dims = {shape.count, shape.out, shape.in};
-  if (const Value known = known_stack(param, dims)) return known;
+  if (const Value known = known_param(param, false, dims)) return known;
   std::vector<WeightRef> stored;
   for (std::int64_t i = 0; i < shape.count; ++i) {
     std::optional<WeightRef> w = part_of(part(i), shape);
@@ -162,30 +156,12 @@ Value FlowCtx::load_stack(std::string_view param, const PartOf& part, const Stac
   return v;
 }
 
-Value FlowCtx::load_vector(std::string_view key, std::int64_t n) {
-  const auto known = declared_.find(std::pair(std::string(key), false));
-  if (known != declared_.end()) {
-    if (known->second.shape != Dims{n})
-      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as [{}]", weights_->origin(),
-           key, shape_text(known->second.shape), stage(), n);
-    return known->second.value;
-  }
-  const WeightRef* w = lookup(key, {n});
-  if (!w) return declare(key, false, WeightRef{std::string(key), DType::f32, {n}, {}, nullptr});
-  if (w->dtype == DType::f32 && is_aligned(*w)) return declare(key, false, *w);
-  auto owned = std::make_shared<const std::vector<float>>(decode(*w));
-  const Value v =
-      declare(key, false,
-              WeightRef{w->name, DType::f32, w->shape, std::as_bytes(std::span(*owned)), nullptr});
-  params_.back().owned = std::move(owned);
-  return v;
-}
+Value FlowCtx::load_vector(std::string_view key, std::int64_t n) { return load_viewed(key, {n}, {n}, true); }
 
 Value FlowCtx::load_rows(std::string_view key, std::int64_t out, std::int64_t in, RowRange rows) {
   RLX_CHECK(rows.first >= 0 && rows.count > 0 && rows.first + rows.count <= out, std::string(key));
   const std::string name = fmt::format("{}[{}:{}]", key, rows.first, rows.first + rows.count);
-  const auto known = declared_.find(std::pair(name, false));
-  if (known != declared_.end()) return known->second.value;
+  if (const Value known = known_param(name, false, {rows.count, in})) return known;
   WeightRef part{name, DType::f32, {rows.count, in}, {}, nullptr};
   if (const WeightRef* w = lookup(key, {out, in})) {
     const auto bytes = static_cast<std::size_t>(row_bytes(w->dtype, in));
@@ -205,13 +181,7 @@ std::vector<float> FlowCtx::read_values(std::string_view key, std::vector<std::i
 }
 
 Value FlowCtx::load_viewed(std::string_view key, const Dims& stored, const Dims& as, bool widen) {
-  const auto known = declared_.find(std::pair(std::string(key), false));
-  if (known != declared_.end()) {
-    if (known->second.shape != as)
-      fail(ErrorCode::shape, "{}: {}: one stage reads it as {}, {} as {}", weights_->origin(), key,
-           shape_text(known->second.shape), stage(), shape_text(as));
-    return known->second.value;
-  }
+  if (const Value known = known_param(key, false, as)) return known;
   const WeightRef* w = lookup(key, stored);
   if (!w) return declare(key, false, WeightRef{std::string(key), DType::f32, as, {}, nullptr});
   WeightRef viewed = *w;

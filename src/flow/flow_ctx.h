@@ -108,7 +108,8 @@ class FlowCtx {
   };
 
   const WeightRef* lookup(std::string_view key, const Dims& expected);
-  Value known_stack(std::string_view key, const Dims& expected) const;
+  /// The param of (key, transpose) that an earlier stage declared, else none; Error(shape) when it read other dims.
+  Value known_param(std::string_view key, bool transpose, const Dims& dims) const;
   std::optional<WeightRef> part_of(const MatrixPart& part, const StackShape& shape);
   const WeightRef& existing(std::string_view key);
   Value declare(std::string_view key, bool transpose, const WeightRef& weight);

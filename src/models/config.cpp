@@ -249,7 +249,7 @@ void validate(const DecoderConfig& config, const TensorLimits& limits) {
   check_rope(config, config.local_rope);
 }
 
-Act activation_of(const DecoderConfig& config) {
+Act activation_named(std::string_view name, const std::string& place) {
   struct Name {
     std::string_view name;
     Act act;
@@ -259,11 +259,14 @@ Act activation_of(const DecoderConfig& config) {
       {"gelu_new", Act::gelu_tanh}, {"gelu", Act::gelu},  {"relu", Act::relu}};
   std::string known;
   for (const Name& n : kNames) {
-    if (n.name == config.activation) return n.act;
+    if (n.name == name) return n.act;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", n.name);
   }
-  fail(ErrorCode::unsupported, "{}: expected one of {}, found \"{}\"",
-       key_text(config, "hidden_activation", "hidden_act"), known, config.activation);
+  fail(ErrorCode::unsupported, "{}: expected one of {}, found \"{}\"", place, known, name);
+}
+
+Act activation_of(const DecoderConfig& config) {
+  return activation_named(config.activation, key_text(config, "hidden_activation", "hidden_act"));
 }
 
 }  // namespace rlx

@@ -95,7 +95,9 @@ void validate_counts(const DecoderConfig& config, const TensorLimits& limits);
 void validate(const DecoderConfig& config, const TensorLimits& limits);
 
 /// The activation of a name ("silu", "gelu_pytorch_tanh"); Error(unsupported) that lists the known
-/// ones.
+/// ones. `place`: "FILE: KEY", for the message.
+Act activation_named(std::string_view name, const std::string& place);
+/// That of config.activation.
 Act activation_of(const DecoderConfig& config);
 
 /// "FILE: KEY" where KEY is the config's own name for a field.

@@ -1,6 +1,11 @@
 #include "models/encoder.h"
 
+#include <cmath>
+
 #include "base/error.h"
+#include "flow/blocks/encoder_attention.h"
+#include "flow/blocks/mlp.h"
+#include "flow/blocks/pooling.h"
 
 namespace rlx {
 
@@ -62,23 +67,24 @@ std::pair<std::int64_t, std::int64_t> ConfigFields::height_width(FieldName name,
   return {sizes[0], sizes[1]};
 }
 
-Act ConfigFields::activation(FieldName field, std::string name) const {
-  DecoderConfig named;  // activation_of reads its place and its activation only
-  named.format = stored() ? ConfigFormat::gguf : ConfigFormat::hub;
-  named.activation = std::move(name);
-  try {
-    return activation_of(named);
-  } catch (const Error& e) {
-    const std::string_view what = e.what();
-    const std::size_t at = what.find("expected");
-    fail(ErrorCode::unsupported, "{}: {}", place(field), what.substr(at == std::string_view::npos ? 0 : at));
-  }
+Act ConfigFields::activation(FieldName field, std::string_view name) const {
+  return activation_named(name, place(field));
 }
 
-void check_heads(const ConfigFields& fields, FieldName name, std::int64_t heads, std::int64_t hidden) {
-  if (hidden % heads != 0)
-    fail(ErrorCode::format, "{}: expected a divisor of the hidden size {}, found {}", fields.place(name), hidden,
-         heads);
+EncoderSizes read_encoder_sizes(const ConfigFields& fields) {
+  constexpr FieldName kHeads{"num_attention_heads", "attention.head_count"}, kAct{"hidden_act", ""};
+  EncoderSizes s;
+  s.layers = fields.count({"num_hidden_layers", "block_count"}, fields.layers());
+  s.hidden = fields.count({"hidden_size", "embedding_length"});
+  s.heads = fields.count(kHeads, fields.heads());
+  if (s.hidden % s.heads != 0)
+    fail(ErrorCode::format, "{}: expected a divisor of the hidden size {}, found {}", fields.place(kHeads), s.hidden,
+         s.heads);
+  s.inner = fields.count({"intermediate_size", "feed_forward_length"});
+  s.eps = fields.epsilon({"layer_norm_eps", "attention.layer_norm_epsilon"}, 1e-12);
+  if (fields.stored()) return s;  // GGUF files of these families have no other activation
+  s.act = fields.activation(kAct, fields.text(kAct).value_or("gelu"));
+  return s;
 }
 
 TensorNames names_of(const FamilyInput& in, std::string_view role, std::initializer_list<std::string_view> prefixes) {
@@ -98,11 +104,57 @@ FlowStage encoder_norm(const FamilyInput& in, const std::string& name, std::int6
                      .eps = eps});
 }
 
+FlowStage encoder_self_attention(const TensorNames& names, const EncoderSizes& sizes, std::int64_t layer,
+                                 bool qkv_bias) {
+  const auto bias = [&](std::string_view role) { return qkv_bias ? names.bias(role, layer) : std::string(); };
+  return encoder_attention({.hidden = sizes.hidden,
+                            .heads = sizes.heads,
+                            .kv_heads = sizes.heads,
+                            .head_dim = sizes.head_dim(),
+                            .scale = 1.0f / std::sqrt(static_cast<float>(sizes.head_dim())),
+                            .wq = names.weight("wq", layer),
+                            .wk = names.weight("wk", layer),
+                            .wv = names.weight("wv", layer),
+                            .wo = names.weight("wo", layer),
+                            .bq = bias("wq"),
+                            .bk = bias("wk"),
+                            .bv = bias("wv"),
+                            .bo = names.bias("wo", layer)});
+}
+
+FlowStage encoder_mlp(const TensorNames& names, const EncoderSizes& sizes, std::int64_t layer) {
+  return plain_mlp({.hidden = sizes.hidden,
+                    .inner = sizes.inner,
+                    .act = sizes.act,
+                    .up = names.weight("up", layer),
+                    .down = names.weight("down", layer),
+                    .up_bias = names.bias("up", layer),
+                    .down_bias = names.bias("down", layer)});
+}
+
+void add_pooler(ModelFlow& flow, const FamilyInput& in, const TensorNames& names, std::int64_t hidden) {
+  if (in.weights->find(names.weight("pooler")) == nullptr) return;
+  flow.stage("pooler", pool_hidden({.kind = SequencePooling::first,
+                                    .weight = names.weight("pooler"),
+                                    .bias = names.bias("pooler"),
+                                    .hidden = hidden}))
+      .output("pooler_output");
+}
+
 void fill_info(ModelInfo& info, const FamilyInput& in, ModelKind kind) {
   info.architecture = in.family.name;
   info.kind = kind;
   info.name = in.hub != nullptr ? in.hub->text("_name_or_path").value_or("")
                                 : std::string(in.gguf->get_string("general.name").value_or(""));
+}
+
+void fill_info(ModelInfo& info, const FamilyInput& in, ModelKind kind, const EncoderSizes& sizes) {
+  fill_info(info, in, kind);
+  info.hidden = sizes.hidden;
+  info.inner = sizes.inner;
+  info.layers = sizes.layers;
+  info.heads = info.kv_heads = sizes.heads;
+  info.head_dim = sizes.head_dim();
 }
 
 }  // namespace rlx

@@ -22,12 +22,14 @@ struct LoraFactors {
 
 struct LoraAdapter {
   std::int64_t rank = 0;
-  float scale = 1.0f;  ///< alpha / rank
+  float scale = 1.0f;  ///< alpha / rank; alpha / sqrt(rank) with use_rslora (https://arxiv.org/abs/2312.03732)
   std::vector<LoraFactors> factors;
 
-  /// A safetensors file, or a folder with adapter_model.safetensors and adapter_config.json (`r`, `lora_alpha`). The
-  /// scale of a file comes from its metadata "lora_alpha", else from an adapter_config.json beside it, else it is 1.
-  /// Errors: io; format (no pair of factors, a factor without its other half, ranks that differ).
+  /// A safetensors file, or a folder with adapter_model.safetensors and adapter_config.json (`lora_alpha`,
+  /// `use_rslora`). The scale of a file comes from its metadata "lora_alpha" (over the rank), else from an
+  /// adapter_config.json beside it, else it is 1. Errors: io; format (no pair of factors, a factor without its other
+  /// half, ranks that differ, an alpha that is not finite and above 0); unsupported (a config with alpha_pattern,
+  /// rank_pattern, fan_in_fan_out or a bias).
   static LoraAdapter read(const std::filesystem::path& path);
   /// Atomic. Errors: io.
   void write(const std::filesystem::path& path) const;

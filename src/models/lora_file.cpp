@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -29,22 +32,52 @@ Tensor widened_factor(const SafetensorsFile& file, const SafetensorsTensor& t) {
   return value;
 }
 
-std::optional<double> alpha_of(const SafetensorsFile& file, const fs::path& config) {
-  if (const auto at = file.metadata().find(std::string(kAlpha)); at != file.metadata().end()) {
-    double alpha = 0;
-    const char* end = at->second.data() + at->second.size();
-    if (std::from_chars(at->second.data(), end, alpha).ptr != end || !(alpha > 0))
-      fail(ErrorCode::format, "{}: lora_alpha: expected a number above 0, found \"{}\"", file.path(), at->second);
-    return alpha;
-  }
-  std::error_code ignored;
-  if (!fs::is_regular_file(config, ignored)) return {};
-  const HubConfig json = HubConfig::from_file(config);
-  const auto at = json.json().find(std::string(kAlpha));
-  if (at == json.json().end()) return {};
-  if (!at->is_number() || !(at->get<double>() > 0))
-    fail(ErrorCode::format, "{}: lora_alpha: expected a number above 0", config.string());
+// A scale is an f32.
+bool is_alpha(double v) { return v > 0 && v <= double{std::numeric_limits<float>::max()}; }
+
+std::optional<double> alpha_of_metadata(const SafetensorsFile& file) {
+  const auto at = file.metadata().find(std::string(kAlpha));
+  if (at == file.metadata().end()) return {};
+  double alpha = 0;
+  const char* end = at->second.data() + at->second.size();
+  if (std::from_chars(at->second.data(), end, alpha).ptr != end || !is_alpha(alpha))
+    fail(ErrorCode::format, "{}: lora_alpha: expected a finite number above 0, found \"{}\"", file.path(), at->second);
+  return alpha;
+}
+
+// What PEFT can say in adapter_config.json and changes the result of an adapter, but is not computed here.
+void check_plain(const HubConfig& config) {
+  for (const std::string_view key : {"alpha_pattern", "rank_pattern"})
+    if (const auto pattern = config.object(key); pattern && !pattern->json().empty())
+      fail(ErrorCode::unsupported, "{}: {}: expected one value for all products, found {} patterns", config.file(), key,
+           pattern->json().size());
+  if (config.flag("fan_in_fan_out").value_or(false))
+    fail(ErrorCode::unsupported, "{}: fan_in_fan_out: expected false, found true", config.file());
+  if (const std::string bias = config.text("bias").value_or("none"); bias != "none")
+    fail(ErrorCode::unsupported, "{}: bias: expected \"none\", found \"{}\"", config.file(), bias);
+}
+
+std::optional<double> alpha_of_config(const HubConfig& config) {
+  const auto at = config.json().find(std::string(kAlpha));
+  if (at == config.json().end()) return {};
+  if (!at->is_number() || !is_alpha(at->get<double>()))
+    fail(ErrorCode::format, "{}: lora_alpha: expected a finite number above 0", config.file());
   return at->get<double>();
+}
+
+// A file that names its alpha needs no config; what stands beside it may be another adapter's.
+float scale_of(const SafetensorsFile& file, const fs::path& config, bool folder, std::int64_t rank) {
+  const std::optional<double> own = alpha_of_metadata(file);
+  const auto r = static_cast<double>(rank);
+  std::error_code ignored;
+  if ((!own || folder) && fs::is_regular_file(config, ignored)) {
+    const HubConfig peft = HubConfig::from_file(config);
+    check_plain(peft);
+    const std::optional<double> alpha = own ? own : alpha_of_config(peft);
+    const bool by_root = !own && peft.flag("use_rslora").value_or(false);
+    return alpha ? static_cast<float>(*alpha / (by_root ? std::sqrt(r) : r)) : 1.0f;
+  }
+  return own ? static_cast<float>(*own / r) : 1.0f;
 }
 
 }  // namespace
@@ -75,8 +108,7 @@ LoraAdapter LoraAdapter::read(const fs::path& path) {
            adapter.rank, f.a.text(), f.b.text());
     adapter.factors.push_back(std::move(f));
   }
-  if (const auto alpha = alpha_of(file, config))
-    adapter.scale = static_cast<float>(*alpha / static_cast<double>(adapter.rank));
+  adapter.scale = scale_of(file, config, folder, adapter.rank);
   return adapter;
 }
 

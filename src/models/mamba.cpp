@@ -3,7 +3,7 @@
 #include "flow/blocks/mamba.h"
 
 #include "base/error.h"
-#include "models/decoder.h"
+#include "models/ssm.h"
 
 namespace rlx {
 namespace {
@@ -29,17 +29,9 @@ void check_rank(const DecoderConfig& c) {
 }
 
 void read_mamba_gguf(const GgufFile& file, const WeightSource& weights, DecoderConfig& c) {
-  const auto integer = [&](std::string_view key, std::int64_t otherwise) {
-    return file.get_int(fmt::format("{}.ssm.{}", c.key_prefix, key)).value_or(otherwise);
-  };
-  c.ssm.inner = integer("inner_size", 0);
-  c.ssm.states = integer("state_size", 0);
-  c.ssm.taps = integer("conv_kernel", 0);
-  c.ssm.rank = integer("time_step_rank", 0);
-  c.ssm.bias = weights.find("blk.0.ssm_in.bias") != nullptr;
-  c.ssm.conv_bias = weights.find("blk.0.ssm_conv1d.bias") != nullptr;
-  c.ssm.inner_norm =
-      file.get_bool(c.key_prefix + ".ssm.dt_b_c_rms").value_or(false);
+  read_ssm_gguf(file, weights, c);
+  c.ssm.rank = ssm_integer(file, c, "time_step_rank");
+  c.ssm.inner_norm = file.get_bool(c.key_prefix + ".ssm.dt_b_c_rms").value_or(false);
   c.ssm.inner_eps = c.eps;
   check_rank(c);
 }
@@ -52,63 +44,27 @@ std::int64_t rank_of(const HubConfig& hub, std::int64_t hidden) {
 }
 
 void read_mamba_hub(const HubConfig& hub, DecoderConfig& c) {
-  const double inner = hub.number("expand").value_or(2.0) * static_cast<double>(c.hidden);
-  const bool fits = inner >= 1.0 && inner < 2147483648.0;
-  c.ssm.inner = hub.integer("intermediate_size").value_or(fits ? static_cast<std::int64_t>(inner) : 0);
-  c.ssm.states = hub.required_integer("state_size");
-  c.ssm.taps = hub.required_integer("conv_kernel");
+  read_ssm_hub(hub, c);
+  c.ssm.inner = hub.integer("intermediate_size").value_or(c.ssm.inner);
   c.ssm.rank = rank_of(hub, c.hidden);
-  c.ssm.bias = hub.flag("use_bias").value_or(false);
-  c.ssm.conv_bias = hub.flag("use_conv_bias").value_or(true);
   c.ssm.inner_norm = hub.text("model_type") == "falcon_mamba";
   c.ssm.inner_eps = hub.number("mixer_rms_eps").value_or(1e-6);
-  c.eps = hub.number("layer_norm_epsilon").value_or(c.eps);
   check_rank(c);
 }
 
-FlowStage mixer_of_mamba(const FlowInput& in, std::int64_t layer) {
-  const DecoderConfig& c = in.config;
-  const TensorNames& names = in.names;
-  MambaSpec s;
-  s.layer = layer;
-  s.hidden = c.hidden;
-  s.inner = c.ssm.inner;
-  s.states = c.ssm.states;
-  s.taps = c.ssm.taps;
-  s.rank = c.ssm.rank;
-  s.act = c.act;
-  s.decay = c.format == ConfigFormat::hub ? DecayForm::logarithm : DecayForm::rate;
-  s.inner_norm = c.ssm.inner_norm;
-  s.inner_eps = static_cast<float>(c.ssm.inner_eps);
-  s.in_proj = names.weight("in_proj", layer);
-  s.conv = names.weight("conv", layer);
-  s.x_proj = names.weight("x_proj", layer);
-  s.dt_proj = names.weight("dt_proj", layer);
-  s.dt_bias = names.bias("dt_proj", layer);
-  s.a = names.name("a", layer);
-  s.d = names.name("d", layer);
-  s.out_proj = names.weight("out_proj", layer);
-  if (c.ssm.bias) s.in_bias = names.bias("in_proj", layer);
-  if (c.ssm.bias) s.out_bias = names.bias("out_proj", layer);
-  if (c.ssm.conv_bias) s.conv_bias = names.bias("conv", layer);
+FlowStage mamba_mixer(const FlowInput& in, std::int64_t layer) {
+  auto s = ssm_spec<MambaSpec>(in, layer);
+  s.inner = in.config.ssm.inner;
+  s.rank = in.config.ssm.rank;
+  s.inner_norm = in.config.ssm.inner_norm;
+  s.inner_eps = static_cast<float>(in.config.ssm.inner_eps);
+  s.x_proj = in.names.weight("x_proj", layer);
+  s.dt_proj = in.names.weight("dt_proj", layer);
+  s.dt_bias = in.names.bias("dt_proj", layer);
   return mamba(std::move(s));
 }
 
-ModelFlow mamba_flow(const FlowInput& in) {
-  ModelFlow flow(in.config.architecture);
-  decoder_inputs(flow, in);
-  flow.stage("embed_tokens", embed_tokens(in))
-      .repeat_layers(in.config.layers,
-                     [&](ModelFlow& layer, std::int64_t i) {
-                       layer.stage("residual_save", residual_save())
-                           .stage("norm", decoder_norm(in, "norm", i))
-                           .stage("mixer", mixer_of_mamba(in, i))
-                           .stage("residual_add", residual_add());
-                     })
-      .stage("lm_head", decoder_head(in))
-      .output("logits");
-  return flow;
-}
+ModelFlow mamba_flow(const FlowInput& in) { return mixer_decoder(in, mamba_mixer); }
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 // positions.
 #include "base/error.h"
 #include "flow/blocks/mamba2.h"
-#include "models/decoder.h"
+#include "models/ssm.h"
 
 namespace rlx {
 namespace {
@@ -35,29 +35,17 @@ void check_heads(DecoderConfig& c) {
 
 /// In these files the norm behind the gate has groups (of one, in the models of the paper).
 void read_mamba2_gguf(const GgufFile& file, const WeightSource& weights, DecoderConfig& c) {
-  const auto integer = [&](std::string_view key, std::int64_t otherwise) {
-    return file.get_int(fmt::format("{}.ssm.{}", c.key_prefix, key)).value_or(otherwise);
-  };
-  c.ssm.inner = integer("inner_size", 0);
-  c.ssm.states = integer("state_size", 0);
-  c.ssm.taps = integer("conv_kernel", 0);
-  c.ssm.heads = integer("time_step_rank", 0);
-  c.ssm.groups = integer("group_count", 1);
+  read_ssm_gguf(file, weights, c);
+  c.ssm.heads = ssm_integer(file, c, "time_step_rank");
+  c.ssm.groups = ssm_integer(file, c, "group_count", 1);
   c.ssm.norm_groups = c.ssm.groups;
-  c.ssm.bias = weights.find("blk.0.ssm_in.bias") != nullptr;
-  c.ssm.conv_bias = weights.find("blk.0.ssm_conv1d.bias") != nullptr;
   check_heads(c);
 }
 
 void read_mamba2_hub(const HubConfig& hub, DecoderConfig& c) {
-  const double inner = hub.number("expand").value_or(2.0) * static_cast<double>(c.hidden);
-  c.ssm.inner = inner >= 1.0 && inner < 2147483648.0 ? static_cast<std::int64_t>(inner) : 0;
-  c.ssm.states = hub.required_integer("state_size");
-  c.ssm.taps = hub.required_integer("conv_kernel");
+  read_ssm_hub(hub, c);
   c.ssm.heads = hub.required_integer("num_heads");
   c.ssm.groups = hub.required_integer("n_groups");
-  c.ssm.bias = hub.flag("use_bias").value_or(false);
-  c.ssm.conv_bias = hub.flag("use_conv_bias").value_or(true);
   if (const auto limit = hub.numbers("time_step_limit")) {
     if (limit->size() != 2)
       fail(ErrorCode::format, "{}: time_step_limit: expected two numbers, found {}", c.file,
@@ -65,7 +53,6 @@ void read_mamba2_hub(const HubConfig& hub, DecoderConfig& c) {
     c.ssm.dt_min = double{(*limit)[0]};
     c.ssm.dt_max = double{(*limit)[1]};
   }
-  c.eps = hub.number("layer_norm_epsilon").value_or(c.eps);
   check_heads(c);
   if (const std::int64_t head_dim = hub.integer("head_dim").value_or(c.ssm.head_dim);
       head_dim != c.ssm.head_dim)
@@ -73,51 +60,22 @@ void read_mamba2_hub(const HubConfig& hub, DecoderConfig& c) {
          c.ssm.head_dim, c.ssm.inner, c.ssm.heads, head_dim);
 }
 
-FlowStage mixer(const FlowInput& in, std::int64_t layer) {
-  const DecoderConfig& c = in.config;
-  const TensorNames& names = in.names;
-  Mamba2Spec s;
-  s.layer = layer;
-  s.hidden = c.hidden;
-  s.heads = c.ssm.heads;
-  s.head_dim = c.ssm.head_dim;
-  s.groups = c.ssm.groups;
-  s.states = c.ssm.states;
-  s.taps = c.ssm.taps;
-  s.act = c.act;
-  s.dt_min = static_cast<float>(c.ssm.dt_min);
-  s.dt_max = static_cast<float>(c.ssm.dt_max);
-  s.decay = c.format == ConfigFormat::hub ? DecayForm::logarithm : DecayForm::rate;
-  s.norm_groups = c.ssm.norm_groups;
-  s.eps = static_cast<float>(c.eps);
-  s.in_proj = names.weight("in_proj", layer);
-  s.conv = names.weight("conv", layer);
-  s.a = names.name("a", layer);
-  s.d = names.name("d", layer);
-  s.dt_bias = names.name("dt_bias", layer);
-  s.norm = names.weight("gate_norm", layer);
-  s.out_proj = names.weight("out_proj", layer);
-  if (c.ssm.bias) s.in_bias = names.bias("in_proj", layer);
-  if (c.ssm.bias) s.out_bias = names.bias("out_proj", layer);
-  if (c.ssm.conv_bias) s.conv_bias = names.bias("conv", layer);
+FlowStage mamba2_mixer(const FlowInput& in, std::int64_t layer) {
+  const SsmConfig& ssm = in.config.ssm;
+  auto s = ssm_spec<Mamba2Spec>(in, layer);
+  s.heads = ssm.heads;
+  s.head_dim = ssm.head_dim;
+  s.groups = ssm.groups;
+  s.dt_min = static_cast<float>(ssm.dt_min);
+  s.dt_max = static_cast<float>(ssm.dt_max);
+  s.norm_groups = ssm.norm_groups;
+  s.eps = static_cast<float>(in.config.eps);
+  s.dt_bias = in.names.name("dt_bias", layer);
+  s.norm = in.names.weight("gate_norm", layer);
   return mamba2(std::move(s));
 }
 
-ModelFlow mamba2_flow(const FlowInput& in) {
-  ModelFlow flow(in.config.architecture);
-  decoder_inputs(flow, in);
-  flow.stage("embed_tokens", embed_tokens(in))
-      .repeat_layers(in.config.layers,
-                     [&](ModelFlow& layer, std::int64_t i) {
-                       layer.stage("residual_save", residual_save())
-                           .stage("norm", decoder_norm(in, "norm", i))
-                           .stage("mixer", mixer(in, i))
-                           .stage("residual_add", residual_add());
-                     })
-      .stage("lm_head", decoder_head(in))
-      .output("logits");
-  return flow;
-}
+ModelFlow mamba2_flow(const FlowInput& in) { return mixer_decoder(in, mamba2_mixer); }
 
 }  // namespace
 

@@ -136,6 +136,26 @@ class T5Stack {
   bool causal_;
 };
 
+/// The parts of a layer in their order, each x + part(norm(x)).
+class T5Layer {
+ public:
+  T5Layer(const T5Stack& stack, ModelFlow& flow, std::int64_t layer) : stack_(stack), flow_(flow), layer_(layer) {}
+
+  T5Layer& sub(const std::string& name, FlowStage stage) {
+    flow_.stage("residual_save", residual_save())
+        .stage(name + "_norm", stack_.sub_norm(layer_, part_++))
+        .stage(name, std::move(stage))
+        .stage("residual_add", residual_add());
+    return *this;
+  }
+
+ private:
+  const T5Stack& stack_;
+  ModelFlow& flow_;
+  std::int64_t layer_;
+  int part_ = 0;
+};
+
 FlowStage t5_embedding(const T5Config& c, const TensorNames& names) {
   return token_embedding({.weight = names.weight("shared"), .vocab = c.vocab, .hidden = c.hidden});
 }
@@ -149,14 +169,9 @@ ModelFlow t5_encoder(const T5Config& c, const TensorNames& names) {
       .stage("position_bias", stack.bias())
       .repeat_layers(c.encoder_layers,
                      [&](ModelFlow& layer, std::int64_t i) {
-                       layer.stage("residual_save", residual_save())
-                           .stage("attention_norm", stack.sub_norm(i, 0))
-                           .stage("attention", stack.self_attention(i))
-                           .stage("residual_add", residual_add())
-                           .stage("residual_save", residual_save())
-                           .stage("mlp_norm", stack.sub_norm(i, 1))
-                           .stage("mlp", stack.mlp(i, 1))
-                           .stage("residual_add", residual_add());
+                       T5Layer(stack, layer, i)
+                           .sub("attention", stack.self_attention(i))
+                           .sub("mlp", stack.mlp(i, 1));
                      })
       .stage("final_norm", stack.norm("final_layer_norm"))
       .output("last_hidden_state");
@@ -176,18 +191,10 @@ ModelFlow t5_decoder(const T5Config& c, const TensorNames& names, bool own_head)
       .stage("position_bias", stack.bias())
       .repeat_layers(c.decoder_layers,
                      [&](ModelFlow& layer, std::int64_t i) {
-                       layer.stage("residual_save", residual_save())
-                           .stage("attention_norm", stack.sub_norm(i, 0))
-                           .stage("attention", stack.self_attention(i))
-                           .stage("residual_add", residual_add())
-                           .stage("residual_save", residual_save())
-                           .stage("cross_attention_norm", stack.sub_norm(i, 1))
-                           .stage("cross_attention", stack.cross_attention(i))
-                           .stage("residual_add", residual_add())
-                           .stage("residual_save", residual_save())
-                           .stage("mlp_norm", stack.sub_norm(i, 2))
-                           .stage("mlp", stack.mlp(i, 2))
-                           .stage("residual_add", residual_add());
+                       T5Layer(stack, layer, i)
+                           .sub("attention", stack.self_attention(i))
+                           .sub("cross_attention", stack.cross_attention(i))
+                           .sub("mlp", stack.mlp(i, 2));
                      })
       .stage("wanted_rows", wanted_rows())
       .stage("final_norm", stack.norm("final_layer_norm"))

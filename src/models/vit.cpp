@@ -1,13 +1,9 @@
 // ViT (https://arxiv.org/abs/2010.11929): patches as rows, a class token before them, learned positions, then pre-norm
 // layers.
-#include <cmath>
 #include <tuple>
 
 #include "base/error.h"
-#include "flow/blocks/encoder_attention.h"
-#include "flow/blocks/mlp.h"
 #include "flow/blocks/patch_embedding.h"
-#include "flow/blocks/pooling.h"
 #include "flow/blocks/residual.h"
 #include "models/encoder.h"
 #include "models/load.h"
@@ -32,9 +28,7 @@ constexpr TensorName kVitTensors[] = {
 };
 
 struct VitConfig {
-  std::int64_t hidden = 0, inner = 0, layers = 0, heads = 0;
-  float eps = 1e-12f;
-  Act act = Act::gelu;
+  EncoderSizes sizes;
   bool qkv_bias = true;
   PatchEmbeddingSpec patches;
 };
@@ -58,75 +52,40 @@ PatchEmbeddingSpec read_patches(const ConfigFields& fields, const TensorNames& n
 
 VitConfig read_vit(const FamilyInput& in, const TensorNames& names) {
   const ConfigFields fields(in);
-  constexpr FieldName kHeads{"num_attention_heads", ""}, kAct{"hidden_act", ""}, kPool{"pooler_act", ""};
+  constexpr FieldName kPool{"pooler_act", ""};
   VitConfig c;
-  c.layers = fields.count({"num_hidden_layers", ""}, fields.layers());
-  c.hidden = fields.count({"hidden_size", ""});
-  c.heads = fields.count(kHeads, fields.heads());
-  check_heads(fields, kHeads, c.heads, c.hidden);
-  c.inner = fields.count({"intermediate_size", ""});
-  c.eps = fields.epsilon({"layer_norm_eps", ""}, 1e-12);
-  c.act = fields.activation(kAct, fields.text(kAct).value_or("gelu"));
+  c.sizes = read_encoder_sizes(fields);
   c.qkv_bias = fields.flag({"qkv_bias", ""}, true);
-  c.patches = read_patches(fields, names, c.hidden);
+  c.patches = read_patches(fields, names, c.sizes.hidden);
   if (const std::string act = fields.text(kPool).value_or("tanh"); act != "tanh")
     fail(ErrorCode::unsupported, "{}: expected \"tanh\", found \"{}\"", fields.place(kPool), act);
   return c;
 }
 
-FlowStage vit_attention(const VitConfig& c, const TensorNames& names, std::int64_t layer) {
-  const std::int64_t head_dim = c.hidden / c.heads;
-  const auto bias = [&](std::string_view role) { return c.qkv_bias ? names.bias(role, layer) : std::string(); };
-  return encoder_attention({.hidden = c.hidden,
-                            .heads = c.heads,
-                            .kv_heads = c.heads,
-                            .head_dim = head_dim,
-                            .scale = 1.0f / std::sqrt(static_cast<float>(head_dim)),
-                            .wq = names.weight("wq", layer),
-                            .wk = names.weight("wk", layer),
-                            .wv = names.weight("wv", layer),
-                            .wo = names.weight("wo", layer),
-                            .bq = bias("wq"),
-                            .bk = bias("wk"),
-                            .bv = bias("wv"),
-                            .bo = names.bias("wo", layer)});
-}
-
 ModelFlow vit_flow(const FamilyInput& in, const VitConfig& c, const TensorNames& names) {
+  const EncoderSizes& sizes = c.sizes;
   const auto norm = [&](std::string_view role, std::int64_t layer = 0) {
-    return encoder_norm(in, names.name(role, layer), c.hidden, c.eps);
+    return encoder_norm(in, names.name(role, layer), sizes.hidden, sizes.eps);
   };
   const PatchEmbeddingSpec& p = c.patches;
   ModelFlow flow("vit");
   flow.input("pixels", Shape({sym::batch, p.channels, p.height, p.width}, DType::f32))
       .input("seq_start", Shape({Dim(sym::batch) + Dim(1)}, DType::i32))
       .stage("embed_patches", patch_embedding(p))
-      .repeat_layers(c.layers,
+      .repeat_layers(sizes.layers,
                      [&](ModelFlow& layer, std::int64_t i) {
                        layer.stage("residual_save", residual_save())
                            .stage("attention_norm", norm("attention_norm", i))
-                           .stage("attention", vit_attention(c, names, i))
+                           .stage("attention", encoder_self_attention(names, sizes, i, c.qkv_bias))
                            .stage("residual_add", residual_add())
                            .stage("residual_save", residual_save())
                            .stage("mlp_norm", norm("mlp_norm", i))
-                           .stage("mlp", plain_mlp({.hidden = c.hidden,
-                                                    .inner = c.inner,
-                                                    .act = c.act,
-                                                    .up = names.weight("up", i),
-                                                    .down = names.weight("down", i),
-                                                    .up_bias = names.bias("up", i),
-                                                    .down_bias = names.bias("down", i)}))
+                           .stage("mlp", encoder_mlp(names, sizes, i))
                            .stage("residual_add", residual_add());
                      })
       .stage("final_norm", norm("final_norm"))
-      .output("last_hidden_state")
-      .when(in.weights->find(names.weight("pooler")) != nullptr, [&](ModelFlow& rest) {
-        rest.stage("pooler", pool_hidden({.kind = SequencePooling::first,
-                                          .weight = names.weight("pooler"),
-                                          .bias = names.bias("pooler"),
-                                          .hidden = c.hidden}))
-            .output("pooler_output");
-      });
+      .output("last_hidden_state");
+  add_pooler(flow, in, names, sizes.hidden);
   return flow;
 }
 
@@ -135,12 +94,7 @@ void load_vit(const FamilyInput& in, LoadedModel& loaded) {
   const VitConfig c = read_vit(in, names);
   loaded.model = vit_flow(in, c, names).build(in.weights);
   ModelInfo& info = loaded.model.info;
-  fill_info(info, in, ModelKind::vision);
-  info.hidden = c.hidden;
-  info.inner = c.inner;
-  info.layers = c.layers;
-  info.heads = info.kv_heads = c.heads;
-  info.head_dim = c.hidden / c.heads;
+  fill_info(info, in, ModelKind::vision, c.sizes);
   info.channels = c.patches.channels;
   info.image_height = c.patches.height;
   info.image_width = c.patches.width;

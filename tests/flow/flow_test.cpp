@@ -97,6 +97,20 @@ TEST(Flow, OneTensorBothWaysIsTwoNodesOverOneStore) {
   EXPECT_EQ(m.info.parameters, 6) << "one stored tensor";
 }
 
+TEST(Flow, StagesThatReadATensorWithOtherDimsAreNamed) {
+  const WeightMap weights = toy_weights();
+  FlowCtx ctx("toy", weights);
+  ctx.set_stage("second");
+  const Value rows = ctx.load_rows("w", 3, 2, {0, 1});
+  EXPECT_EQ(ctx.load_rows("w", 3, 2, {0, 1}), rows);
+  EXPECT_TRUE(contains(message([&] { ctx.load_rows("w", 3, 4, {0, 1}); }),
+                       "w[0:1]: one stage reads it as [1, 2], second as [1, 4]"));
+  ctx.load_matrix("w", 3, 2);
+  EXPECT_TRUE(contains(message([&] { ctx.load_matrix("w", 2, 3); }), "reads it as [3, 2], second as [2, 3]"));
+  ctx.load_vector("norm", 2);
+  EXPECT_TRUE(contains(message([&] { ctx.load_vector("norm", 3); }), "reads it as [2], second as [3]"));
+}
+
 TEST(Flow, SynthesisedParamsBringTheirData) {
   const WeightMap weights("empty");
   FlowCtx ctx("toy", weights);

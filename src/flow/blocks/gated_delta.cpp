@@ -23,20 +23,21 @@ struct DeltaInputs {
 
 DeltaInputs stored_apart(FlowCtx& ctx, const GatedDeltaSpec& s, Value x) {
   const std::int64_t keys = key_lanes(s), values = value_lanes(s);
-  const StoredLinear qkv{s.in_qkv, "", 2 * keys + values, s.hidden};
+  const LinearSpec qkv{.weight = s.in_qkv, .in = s.hidden, .out = 2 * keys + values};
   return {project_rows(ctx, x, qkv, {0, keys}),
           project_rows(ctx, x, qkv, {keys, keys}),
           project_rows(ctx, x, qkv, {2 * keys, values}),
-          project(ctx, x, {s.in_z, "", values, s.hidden}),
-          project(ctx, x, {s.in_b, "", s.heads, s.hidden}),
-          project(ctx, x, {s.in_a, "", s.heads, s.hidden})};
+          emit_linear(ctx, x, {.weight = s.in_z, .in = s.hidden, .out = values}),
+          emit_linear(ctx, x, {.weight = s.in_b, .in = s.hidden, .out = s.heads}),
+          emit_linear(ctx, x, {.weight = s.in_a, .in = s.hidden, .out = s.heads})};
 }
 
 DeltaInputs stored_by_heads(FlowCtx& ctx, const GatedDeltaSpec& s, Value x) {
   Builder& b = ctx.hir();
   const std::int64_t group = s.heads / s.key_heads, values = group * s.value_dim;
-  const Value qkvz = project(ctx, x, {s.in_qkvz, "", 2 * key_lanes(s) + 2 * value_lanes(s), s.hidden});
-  const Value ba = project(ctx, x, {s.in_ba, "", 2 * s.heads, s.hidden});
+  const std::int64_t lanes = 2 * key_lanes(s) + 2 * value_lanes(s);
+  const Value qkvz = emit_linear(ctx, x, {.weight = s.in_qkvz, .in = s.hidden, .out = lanes});
+  const Value ba = emit_linear(ctx, x, {.weight = s.in_ba, .in = s.hidden, .out = 2 * s.heads});
   return {lanes_of_heads(b, qkvz, s.key_heads, 0, s.key_dim),
           lanes_of_heads(b, qkvz, s.key_heads, s.key_dim, s.key_dim),
           lanes_of_heads(b, qkvz, s.key_heads, 2 * s.key_dim, values),
@@ -85,7 +86,8 @@ void mix_slots(FlowCtx& ctx, FlowState& state, const GatedDeltaSpec& s) {
   const RmsNorm norm{.eps = s.eps, .group = static_cast<std::int32_t>(s.value_dim)};
   const Value y = b(norm, b.emit(rule, std::move(operands)), ctx.load_vector(s.norm, s.value_dim));
   const Value gate = b(Activation{.act = Act::silu}, state.delta.need(ctx, "z"));
-  state.hidden.set(project(ctx, b(Mul{}, y, gate), {s.out_proj, "", s.hidden, value_lanes(s)}));
+  state.hidden.set(
+      emit_linear(ctx, b(Mul{}, y, gate), {.weight = s.out_proj, .in = value_lanes(s), .out = s.hidden}));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Value inner_norm(FlowCtx& ctx, const MambaSpec& s, std::string_view name, Value 
 FlowStage mamba(MambaSpec spec) {
   return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
     const Value hidden = state.hidden.need(ctx);
-    const StoredLinear in{s.in_proj, s.in_bias, 2 * s.inner, s.hidden};
+    const LinearSpec in{.weight = s.in_proj, .bias = s.in_bias, .in = s.hidden, .out = 2 * s.inner};
     const Value x = causal_conv(ctx, state, project_rows(ctx, hidden, in, {0, s.inner}),
                                 {.state = fmt::format("conv_x.{}", s.layer),
                                  .weight = s.conv,
@@ -30,14 +30,17 @@ FlowStage mamba(MambaSpec spec) {
                                  .taps = s.taps,
                                  .part = {0, s.inner},
                                  .act = s.act});
-    const Value gate = project_rows(ctx, hidden, in, {s.inner, s.inner}, s.act);
-    const StoredLinear select{s.x_proj, "", s.rank + 2 * s.states, s.inner};
+    LinearSpec gate_in = in;
+    gate_in.act = s.act;
+    const Value gate = project_rows(ctx, hidden, gate_in, {s.inner, s.inner});
+    const LinearSpec select{.weight = s.x_proj, .in = s.inner, .out = s.rank + 2 * s.states};
     const auto selected = [&](std::string_view name, std::int64_t first, std::int64_t count) {
       return inner_norm(ctx, s, name, project_rows(ctx, x, select, {first, count}), count);
     };
     const Value rank = selected("dt", 0, s.rank), b = selected("b", s.rank, s.states),
                 c = selected("c", s.rank + s.states, s.states);
-    const Value dt = project(ctx, rank, {s.dt_proj, s.dt_bias, s.inner, s.rank});
+    const Value dt =
+        emit_linear(ctx, rank, {.weight = s.dt_proj, .bias = s.dt_bias, .in = s.rank, .out = s.inner});
     std::vector<Value> operands = {
         x, dt, load_decay(ctx, s.a, s.decay, {s.inner, s.states}, true), b, c,
         load_flat(ctx, s.d, s.inner)};
@@ -45,7 +48,8 @@ FlowStage mamba(MambaSpec spec) {
          recurrent_operands(ctx, state, fmt::format("ssm.{}", s.layer), {s.states, s.inner}))
       operands.push_back(v);
     const Value y = ctx.hir().emit(SelectiveScan{}, std::move(operands));
-    state.hidden.set(project(ctx, ctx.hir()(Mul{}, y, gate), {s.out_proj, s.out_bias, s.hidden, s.inner}));
+    state.hidden.set(emit_linear(ctx, ctx.hir()(Mul{}, y, gate),
+                                 {.weight = s.out_proj, .bias = s.out_bias, .in = s.inner, .out = s.hidden}));
   };
 }
 

@@ -72,9 +72,12 @@ FlowStage mamba2(Mamba2Spec spec) {
       fail(ErrorCode::limit, "{}: {} groups of {} states: expected at most 2^31 - 1 lanes", ctx.stage(),
            s.groups, s.states);
     const std::int64_t channels = inner + 2 * shared;
-    const StoredLinear in{s.in_proj, s.in_bias, inner + channels + s.heads, s.hidden};
+    const LinearSpec in{
+        .weight = s.in_proj, .bias = s.in_bias, .in = s.hidden, .out = inner + channels + s.heads};
     // The projection's rows: z, x, b, c, dt; x, b and c go through the convolution.
-    const Value gate = project_rows(ctx, hidden, in, {0, inner}, Act::silu);
+    LinearSpec gate_in = in;
+    gate_in.act = Act::silu;
+    const Value gate = project_rows(ctx, hidden, gate_in, {0, inner});
     const auto convolved = [&](std::string_view name, std::int64_t first, std::int64_t count) {
       return causal_conv(ctx, state, project_rows(ctx, hidden, in, {inner + first, count}),
                          {.state = fmt::format("conv_{}.{}", name, s.layer),
@@ -103,7 +106,8 @@ FlowStage mamba2(Mamba2Spec spec) {
                        .dt_min = s.dt_min,
                        .dt_max = s.dt_max};
     const Value y = ctx.hir().emit(scan, std::move(operands));
-    state.hidden.set(project(ctx, gated(ctx, s, y, gate), {s.out_proj, s.out_bias, s.hidden, inner}));
+    state.hidden.set(emit_linear(ctx, gated(ctx, s, y, gate),
+                                 {.weight = s.out_proj, .bias = s.out_bias, .in = inner, .out = s.hidden}));
   };
 }
 

@@ -41,7 +41,7 @@ FlowStage short_conv(ShortConvSpec spec) {
   return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
     Builder& b = ctx.hir();
     const Value x = state.hidden.need(ctx);
-    const StoredLinear in{s.in_proj, s.in_bias, 3 * s.hidden, s.hidden};
+    const LinearSpec in{.weight = s.in_proj, .bias = s.in_bias, .in = s.hidden, .out = 3 * s.hidden};
     const Value before = project_rows(ctx, x, in, {0, s.hidden}),
                 after = project_rows(ctx, x, in, {s.hidden, s.hidden}),
                 value = project_rows(ctx, x, in, {2 * s.hidden, s.hidden});
@@ -52,7 +52,8 @@ FlowStage short_conv(ShortConvSpec spec) {
                                      .channels = s.hidden,
                                      .taps = s.taps,
                                      .part = {0, s.hidden}});
-    state.hidden.set(project(ctx, b(Mul{}, after, mixed), {s.out_proj, s.out_bias, s.hidden, s.hidden}));
+    state.hidden.set(emit_linear(ctx, b(Mul{}, after, mixed),
+                                 {.weight = s.out_proj, .bias = s.out_bias, .in = s.hidden, .out = s.hidden}));
   };
 }
 
