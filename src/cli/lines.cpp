@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/output.h"
+#include "runtime/aot_place.h"
 
 namespace rlx::cli {
 
@@ -38,6 +39,12 @@ int answer_lines(const std::function<ordered_json(const ordered_json&)>& answer)
 std::string read_text(const std::string& path) {
   if (path != "-") return read_file(path);
   return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+void refuse_compiled_file(const std::string& path) {
+  if (is_aot_bundle(path))
+    fail(ErrorCode::usage, "{}: is a compiled model; expected the model that it was made from, {}", path,
+         aot_bundle_source(path));
 }
 
 }  // namespace rlx::cli

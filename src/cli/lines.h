@@ -15,4 +15,7 @@ int answer_lines(
 /// The text of a file that a flag names; "-" is stdin. Errors (io) as read_file.
 std::string read_text(const std::string& path);
 
+/// For commands that need the model itself. Errors (usage): the file is one of `rlx compile`.
+void refuse_compiled_file(const std::string& path);
+
 }  // namespace rlx::cli

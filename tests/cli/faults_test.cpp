@@ -192,6 +192,45 @@ TEST(Faults, AResultNeverReplacesWhatIsRead) {
   EXPECT_EQ(rlx({"dequantize", "--type", "q4_0", "--in", blocks, "--out", ""}).code, 2);
 }
 
+TEST(Faults, AFileOfTheModelIsNoResult) {
+  const Scratch scratch;
+  const std::string folder = scratch / "model", weights = folder + "/model.safetensors", missing = scratch / "none/x";
+  fs::copy(golden_model("llama"), folder);
+  const std::string text = scratch.file("text", "once upon a time"), before = content(weights);
+  const auto refused = [](const std::vector<std::string>& words) {
+    const Outcome r = rlx(words);
+    EXPECT_EQ(r.code, 2) << words[0] << " " << words.back();
+    EXPECT_NE(r.err.find("result"), std::string::npos) << r.err;
+  };
+  for (const std::string& output : {weights, folder, missing, text})
+    for (const std::string command : {"tune", "trace"}) refused({command, folder, "-f", text, "-o", output});
+  for (const std::string& output : {weights, folder, missing, std::string("-")})
+    refused({"compile", folder, "-o", output});
+  EXPECT_EQ(content(weights), before);
+  EXPECT_EQ(content(text), "once upon a time");
+}
+
+TEST(Faults, ACompiledFileIsNamedWhereTheModelIsNeeded) {
+  const Scratch scratch;
+  const std::string compiled = scratch / "model.rlx", ordinary = scratch.file("ordinary", "");
+  fs::create_directory(scratch / ".rlx-compile-killed");
+  const Outcome made = rlx({"compile", golden_model("llama"), "-o", compiled});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_FALSE(fs::exists(scratch / ".rlx-compile-killed")) << "what a killed process left";
+  EXPECT_EQ(fs::status(compiled).permissions(), fs::status(ordinary).permissions() & ~fs::perms(022));
+  for (const std::string command : {"inspect", "opt", "tensors"}) {
+    const Outcome r = rlx({command, compiled});
+    EXPECT_EQ(r.code, 2) << command;
+    EXPECT_NE(r.err.find("is a compiled model"), std::string::npos) << r.err;
+  }
+}
+
+TEST(Faults, AnUnknownProfileIsAWrongFlag) {
+  const Outcome r = rlx({"run", golden_model("llama"), "-p", "x", "--profile", "fastest"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("llama_decode"), std::string::npos) << r.err;
+}
+
 TEST(Faults, ALimitOnTheSizeOfFilesLeavesNothing) {
   const Scratch scratch;
   const std::string blocks = scratch.file("blocks", std::string(18, 'x')), out = (scratch / "out").string();

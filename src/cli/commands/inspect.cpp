@@ -9,6 +9,7 @@
 #include "cli/inspect_json.h"
 #include "cli/inspect_page.h"
 #include "cli/inspect_svg.h"
+#include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/session_flags.h"
 #include "compiler/pipeline.h"
@@ -114,6 +115,7 @@ void choose_part(const InspectFlags& f, LoadedModel& model) {
 Subject read_subject(const InspectFlags& f, const DecoderOptions& options) {
   Subject s;
   s.context = options.context;
+  refuse_compiled_file(f.model);
   if (f.model.ends_with(".rlx")) {
     if (f.part) fail(ErrorCode::usage, "--part is for models, and {} is IR text", f.model);
     s.graph = parse_graph(read_file(f.model, kMaxInspectedText), f.model);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/lines.h"
 #include "cli/output.h"
 #include "compiler/pass.h"
 #include "ir/parse.h"
@@ -32,6 +33,7 @@ int run_opt(const OptFlags& f) {
   if (f.file.empty())
     fail(ErrorCode::usage, "rlx opt: FILE is missing (- is stdin); see `rlx opt --help`");
   const bool standard = f.file == "-";
+  if (!standard) refuse_compiled_file(f.file);
   const std::string text = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {})
                                     : read_file(f.file, kMaxTextBytes);
   Graph graph = parse_graph(text, standard ? "stdin" : f.file);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "cli/command.h"
+#include "cli/lines.h"
 #include "cli/output.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
@@ -41,6 +42,7 @@ void add_tensors(Contents& c, const File& file) {
 
 Contents open(const fs::path& path) {
   Contents c;
+  refuse_compiled_file(path.string());
   std::error_code ignored;
   if (fs::is_directory(path, ignored))
     c.shards = open_safetensors_folder(path);

@@ -26,8 +26,12 @@ int run_trace(const TraceFlags& f) {
   if (f.prompt.has_value() == f.file.has_value())
     fail(ErrorCode::usage, "rlx trace: expected one of -p TEXT and -f FILE, found {}", f.prompt ? "both" : "none");
   if (!f.output) fail(ErrorCode::usage, "rlx trace: -o FILE is missing (- is stdout); see `rlx trace --help`");
-  if (f.file && *f.output != "-") check_result_path(*f.output, *f.file);
-  const std::string path = f.model_flag ? *f.model_flag : f.model, text = f.prompt ? *f.prompt : read_text(*f.file);
+  const std::string path = f.model_flag ? *f.model_flag : f.model;
+  if (*f.output != "-") {
+    check_result_path(*f.output, path);
+    if (f.file) check_result_path(*f.output, *f.file);
+  }
+  const std::string text = f.prompt ? *f.prompt : read_text(*f.file);
   TextModel model(path, f.session.options());
   f.session.warn_of_context(model.decoder().info());
   const std::vector<std::int32_t> prompt = model.tokenizer().encode(text);

@@ -56,6 +56,7 @@ int run_tune(const TuneFlags& f) {
   if (!f.file || !f.output)
     fail(ErrorCode::usage, "rlx tune: expected -f TEXT and -o ADAPTER; see `rlx tune --help`");
   check_result_file(*f.output, f.model);
+  refuse_compiled_file(f.model);
   check_result_file(*f.output, *f.file);
   const std::string text = read_text(*f.file);
   const LoadedModel model = load_model(f.model);
