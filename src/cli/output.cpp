@@ -60,12 +60,16 @@ std::string one_line(std::string_view message) {
   return text;
 }
 
-void write_result(const std::string& path, std::string_view content, const std::string& input) {
+void check_result_path(const std::string& path, const std::string& input) {
   if (path.empty()) fail(ErrorCode::usage, "the name of the file to write is empty");
-  if (path == "-") return out().write(content);
   std::error_code error;
-  if (std::filesystem::equivalent(path, input, error) && !error)
+  if (path != "-" && std::filesystem::equivalent(path, input, error) && !error)
     fail(ErrorCode::usage, "{}: is the file that is read; expected another name for the result", path);
+}
+
+void write_result(const std::string& path, std::string_view content, const std::string& input) {
+  check_result_path(path, input);
+  if (path == "-") return out().write(content);
   write_file_atomic(path, content);
 }
 

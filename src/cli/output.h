@@ -26,6 +26,9 @@ void say(std::string_view line);
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 void write_json(const nlohmann::ordered_json& json);
 
+/// Refuses a name of a result before work is done for it. Errors (usage): no name; the file that `input` names, which would
+/// be lost.
+void check_result_path(const std::string& path, const std::string& input);
 /// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors:
 /// usage (no name; the file that `input` names, which would be lost); io.
 void write_result(const std::string& path, std::string_view content, const std::string& input);

@@ -10,11 +10,20 @@
 namespace rlx {
 namespace {
 
-/// A value whose size is the step's: also one of constants is made anew for another size.
-bool has_symbolic_size(const Node& n) {
-  return std::any_of(n.results.begin(), n.results.end(), [](const Shape& s) {
-    return std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); });
-  });
+/// A node that looks at a size of the step, in a result's shape, an attribute or a sub-graph: what it makes of constants
+/// alone holds for that size only.
+bool sees_sizes(const Graph& graph, const Node& n) {
+  for (const Shape& s : n.results)
+    if (std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); })) return true;
+  std::vector<Symbol> symbols;
+  n.def->collect_dims(n.attrs, symbols);
+  if (n.def->visit_graphs != nullptr) {
+    AttrBlob attrs = n.attrs;
+    n.def->visit_graphs(attrs, [&](GraphRef& ref) {
+      for (const Symbol s : collect_symbols(graph.subgraph(ref))) symbols.push_back(s);
+    });
+  }
+  return !symbols.empty();
 }
 
 /// Facts of a graph's nodes, each found in one sweep.
@@ -57,7 +66,7 @@ class PhaseFacts {
       last_compute_ = i;
     }
     selects_ = selects_ || n.is<SelectRows>();
-    stepwise_[i] = n.is<Input>() || n.is<State>() || has_symbolic_size(n);
+    stepwise_[i] = n.is<Input>() || n.is<State>() || sees_sizes(graph_, n);
     wanted_[i] = n.is<SelectRows>() || samples(n) || (n.is<TopK>() && ends_in_choice_[i]);
     for (Value v : n.inputs) {
       const auto k = static_cast<std::size_t>(v.node);

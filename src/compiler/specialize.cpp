@@ -27,9 +27,9 @@ std::vector<std::size_t> prologue_roots(const Program& program) {
     if (c.phase == Phase::prologue)
       for (std::int32_t o : c.out) {
         const Operand& out = program.operands[static_cast<std::size_t>(o)];
+        if (out.place != Place::arena) continue;
         const auto root = static_cast<std::size_t>(out.index);
-        const bool fixed = out.place == Place::arena && program.operands[root].shape.elements().constant();
-        if (fixed && std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+        if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
       }
   return roots;
 }

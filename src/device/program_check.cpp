@@ -230,6 +230,7 @@ class ProgramChecker {
     touch(operand, c);
     // Later steps read what the prologue left.
     if (call.phase != Phase::prologue) return;
+    if (!o.shape.elements().constant()) bad("call {} of the prologue makes {}, a size of the step", c, o.shape.text());
     touch(operand, 0);
     touch(operand, static_cast<std::int32_t>(p_.calls.size()));
   }

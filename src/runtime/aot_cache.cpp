@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCacheVariable = "RLX_CACHE";
-
 void warn_on_stderr(const std::string& message) { std::fprintf(stderr, "rlx: warning: %s\n", message.c_str()); }
 
 const char* variable(const char* name) {
@@ -83,7 +81,6 @@ std::shared_ptr<AotCache> AotCache::of_file(const fs::path& file, AotOptions opt
 }
 
 fs::path AotCache::default_folder() {
-  if (const char* folder = variable(kCacheVariable)) return folder;
   if (const char* caches = variable("XDG_CACHE_HOME"); caches != nullptr && fs::path(caches).is_absolute())
     return fs::path(caches) / "rlx";
   if (const char* home = variable("HOME")) return fs::path(home) / ".cache" / "rlx";

@@ -43,7 +43,7 @@ class AotCache {
   explicit AotCache(AotOptions options);
   /// A file that write_artefact (artefact.h) made. Errors: io; format.
   static std::shared_ptr<AotCache> of_file(const std::filesystem::path& file, AotOptions options = {});
-  /// RLX_CACHE, else XDG_CACHE_HOME/rlx, else ~/.cache/rlx; empty when none of them is known.
+  /// XDG_CACHE_HOME/rlx, else ~/.cache/rlx; empty when none of them is known.
   static std::filesystem::path default_folder();
   /// A cache in the folder; a folder that may not be used gives nullptr and a warning.
   static std::shared_ptr<AotCache> open_or_warn(AotOptions options);

@@ -57,8 +57,8 @@ std::int64_t CompiledGraph::bytes() const {
   const std::lock_guard contexts(contexts_);
   std::int64_t sum = kept_ == nullptr ? 0 : kept_->memory.bytes();
   for (const auto& [name, o] : overlay_) {
-    sum += o.value.byte_size();
-    for (const Arena& a : o.packed) sum += a.size();
+    sum += o->value.byte_size();
+    for (const Arena& a : o->packed) sum += a.size();
   }
   return sum;
 }
@@ -91,7 +91,7 @@ void CompiledGraph::set_param(std::string_view name, const Tensor& value) {
     bound[i] = packed.data();
     mine.packed.push_back(std::move(packed));
   }
-  overlay_.insert_or_assign(std::string(name), std::move(mine));
+  overlay_.insert_or_assign(std::string(name), std::make_shared<const Overlay>(std::move(mine)));
   bound_ = std::move(bound);
   ++generation_;
 }
@@ -159,6 +159,8 @@ std::shared_ptr<KvCache> CompiledGraph::make_states(std::int64_t slots, std::int
 Executor::Bindings CompiledGraph::bindings(KvCache* states) const {
   Executor::Bindings bindings;
   bindings.weights = bound_;
+  bindings.owners.emplace_back(weights_);
+  for (const auto& [name, overlay] : overlay_) bindings.owners.emplace_back(overlay);
   if (weights_ != nullptr) bindings.gate = weights_->store->gate();
   if (states == nullptr) return bindings;
   for (std::size_t i = 0; i < compiled_.lir.program->states.size(); ++i) bindings.states.push_back(states->state(i));

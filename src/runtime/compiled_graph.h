@@ -115,7 +115,7 @@ class CompiledGraph {
     Tensor value;
     std::vector<Arena> packed;
   };
-  std::map<std::string, Overlay, std::less<>> overlay_;
+  std::map<std::string, std::shared_ptr<const Overlay>, std::less<>> overlay_;
   std::int64_t generation_ = 0;  // of bound_
   mutable std::shared_mutex params_;
   mutable std::mutex contexts_;

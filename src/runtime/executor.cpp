@@ -45,11 +45,6 @@ Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings b
   std::size_t count = 0;
   for (const Call& c : program_->calls) count += c.in.size() + c.out.size();
   call_views_.resize(count);
-  sized_prologue_ = std::any_of(program_->calls.begin(), program_->calls.end(), [&](const Call& c) {
-    return c.phase == Phase::prologue && std::any_of(c.out.begin(), c.out.end(), [&](std::int32_t o) {
-             return !program_->operands[static_cast<std::size_t>(o)].shape.elements().constant();
-           });
-  });
 }
 
 void Executor::clear_profile() {
@@ -168,7 +163,7 @@ void Executor::run(const DimBinding& sizes, const void* const* inputs, const Mem
 void Executor::execute(const void* const* inputs, Workers& workers) {
   for (auto [input, view] : input_views_) call_views_[view].data = const_cast<void*>(inputs[input]);
   failure_.clear();
-  run_prologue_ = force_prologue_ || sized_prologue_ ||
+  run_prologue_ = force_prologue_ ||
                   (memory_.prologue_of != nullptr && *memory_.prologue_of != program_.get());
   if (trace_ != nullptr) trace_->begin_step(program_, binding_, workers.threads());
   workers.run([&](int thread) noexcept { work(thread, workers); });

@@ -29,6 +29,7 @@ class Executor {
   /// the view of the page table.
   struct Bindings {
     std::vector<const std::byte*> weights;
+    std::vector<std::shared_ptr<const void>> owners;  ///< keep the weights alive
     std::vector<void*> states;
     std::int64_t slots = 1, pages_per_slot = 1;
     WeightGate* gate = nullptr;  ///< calls wait here for weights that are still being filled
@@ -99,7 +100,6 @@ class Executor {
   bool prepared_for_ = false;
   bool run_prologue_ = true;    // in the step under way
   bool force_prologue_ = false;  // what it left is not there, or not true
-  bool sized_prologue_ = false;  // results of the prologue have sizes of the step
   std::int64_t prologue_runs_ = 0;
   Memory memory_;
   std::vector<TensorView> views_;       // per operand

@@ -74,12 +74,11 @@ Graph loss_graph(const BuiltModel& model, std::span<const LoraNames> names, cons
 }
 
 // Uniform in +-1 / sqrt(in), as the PEFT library begins.
-Tensor first_factor(std::int64_t rank, std::int64_t in, std::uint64_t& state) {
+Tensor first_factor(std::int64_t rank, std::int64_t in, std::uint64_t seed, std::uint64_t& drawn) {
   Tensor a = Tensor::zeros({rank, in});
   const double limit = 1.0 / std::sqrt(static_cast<double>(in));
   for (float& v : a.mutable_as<float>()) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    v = static_cast<float>((static_cast<double>(state >> 11) * 0x1p-53 * 2 - 1) * limit);
+    v = static_cast<float>((philox_uniform(seed, drawn++) * 2 - 1) * limit);
   }
   return a;
 }
@@ -93,10 +92,10 @@ class Tuning {
     if (targets_.empty()) fail(ErrorCode::unsupported, "tune: {}: no product can be adapted", model.path.string());
     session_.pipeline().set_session({resolve_threads(options.threads), 0});
     std::vector<NamedTensor> factors;
-    std::uint64_t state = options.seed;
+    std::uint64_t drawn = 0;
     for (const LoraTarget& t : targets_) {
       names_.push_back({t.param, t.module + ".lora_A", t.module + ".lora_B"});
-      factors.push_back({names_.back().a, first_factor(options.rank, t.in, state)});
+      factors.push_back({names_.back().a, first_factor(options.rank, t.in, options.seed, drawn)});
       factors.push_back({names_.back().b, Tensor::zeros({t.out, options.rank})});
       trained_.push_back(names_.back().a);
       trained_.push_back(names_.back().b);

@@ -71,6 +71,8 @@ constexpr std::int64_t kMostReadForAKey = 1 << 20;
 void write_params(KeyWriter& key, const BuiltModel& model) {
   for (const ModelParam& p : model.params) {
     key.text("param", p.name).integer("bytes", p.stored_bytes());
+    // What the flow made itself is in no source: factors of adapters, tables of positions.
+    if (p.owned != nullptr) key.digest("content", digest(p.weight.data));
     for (const WeightRef& part : p.parts)
       key.text("part", part.name).integer("bytes", static_cast<std::int64_t>(part.data.size()));
   }

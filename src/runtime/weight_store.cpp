@@ -179,20 +179,23 @@ const ModelParam& WeightStore::param_of(const WeightEntry& entry) const {
 std::vector<WeightStore::Missing> WeightStore::missing(const Program& program,
                                                        const Backend& backend) const {
   std::vector<Missing> list;
+  std::set<Key> seen;
   for (const WeightEntry& e : program.weights) {
-    if (as_stored(e) || entries_.contains(key_of(e))) continue;
-    const bool twice = std::any_of(list.begin(), list.end(), [&](const Missing& m) {
-      return key_of(*m.entry) == key_of(e);
-    });
-    if (!twice) list.push_back({&e, entry_bytes(e, backend), nullptr});
+    if (as_stored(e)) continue;
+    Key key = key_of(e);
+    if (!entries_.contains(key) && seen.insert(std::move(key)).second)
+      list.push_back({&e, entry_bytes(e, backend), nullptr});
   }
   return list;
 }
 
 std::int64_t WeightStore::needed_bytes(const Program& program, const Backend& backend) const {
+  return padded_bytes(missing(program, backend));
+}
+
+std::int64_t WeightStore::padded_bytes(const std::vector<Missing>& list) {
   std::int64_t sum = 0;
-  for (const Missing& m : missing(program, backend))
-    sum = require(checked_add(sum, round_up(m.bytes, kWeightAlign)), "weights");
+  for (const Missing& m : list) sum = require(checked_add(sum, round_up(m.bytes, kWeightAlign)), "weights");
   return sum;
 }
 
@@ -204,15 +207,17 @@ void WeightStore::fill(const Program& program, const std::vector<Missing>& list,
     ++packed_tensors_;
   };
   std::vector<PackedWeights::Item> kept;
+  std::map<Key, const Missing*> missing_by_key;
+  for (const Missing& m : list) missing_by_key.emplace(key_of(*m.entry), &m);
   std::set<Key> seen;
   for (const WeightEntry& e : program.weights) {
     if (as_stored(e) || !seen.insert(key_of(e)).second) continue;
-    const auto wanted =
-        std::find_if(list.begin(), list.end(), [&](const Missing& m) { return key_of(*m.entry) == key_of(e); });
+    const auto found = missing_by_key.find(key_of(e));
+    const Missing* wanted = found == missing_by_key.end() ? nullptr : found->second;
     // What a flow made itself is no part of the checkpoint that kept entries are found by.
     if (packed_ == nullptr || params_.at(e.param).owned != nullptr) {
-      if (wanted != list.end()) pack(e, wanted->out, workers);
-    } else if (wanted != list.end()) {
+      if (wanted != nullptr) pack(e, wanted->out, workers);
+    } else if (wanted != nullptr) {
       kept.push_back({e, wanted->out, wanted->bytes, true});
     } else {
       kept.push_back({e, const_cast<std::byte*>(entries_.at(key_of(e))), entry_bytes(e, backend), false});
@@ -227,7 +232,7 @@ std::vector<const std::byte*> WeightStore::bind(const Program& program, const Ba
                                                 Workers& workers) {
   std::vector<Missing> list = missing(program, backend);
   if (!list.empty()) {
-    Arena arena(needed_bytes(program, backend), "weights");
+    Arena arena(padded_bytes(list), "weights");
     std::int64_t at = 0;
     for (Missing& m : list) {
       m.out = arena.data() + at;

@@ -79,6 +79,7 @@ class WeightStore {
   };
   std::vector<Missing> missing(const Program& program, const Backend& backend) const;
   void fill(const Program& program, const std::vector<Missing>& list, const Backend& backend, Workers& workers);
+  static std::int64_t padded_bytes(const std::vector<Missing>& list);
   static Key key_of(const WeightEntry& entry);
   bool as_stored(const WeightEntry& entry) const;
   const ModelParam& param_of(const WeightEntry& entry) const;

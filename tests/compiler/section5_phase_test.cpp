@@ -6,6 +6,7 @@
 #include "backends/cpu/backend.h"
 #include "base/error.h"
 #include "compiler/pipeline.h"
+#include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
@@ -13,6 +14,7 @@
 #include "ops/sample_op.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "runtime/model_pipeline.h"
 
 namespace rlx {
 namespace {
@@ -81,6 +83,26 @@ TEST(section5_Phases, WhatFollowsTheLastProductIsTheEpilogue) {
   const Value y = b(Scale{2.0f}, b(BatchedMatmul{}, b(Activation{}, x), w));
   g.set_outputs({{"y", y}});
   EXPECT_EQ(phases_of(g), (std::vector<Phase>{kPro, kPro, kSteady, kSteady, kEpi}));
+}
+
+// Four numbers from the count of rows on: of no input, but others for other sizes.
+TEST(section5_Phases, WhatLooksAtASizeOfTheStepIsNotHoisted) {
+  Graph g;
+  Builder b(g);
+  const Value x = b.input("x", Shape({sym::rows, 4}, DType::f32));
+  const Value places = b(Iota{.dims = {4}, .start = Dim(sym::rows)}), fixed = b(Iota{.dims = {4}, .start = 7});
+  const Value sum = b(Add{}, b(Cast{.to = DType::f32}, places), b(Cast{.to = DType::f32}, fixed));
+  g.set_outputs({{"y", b(Add{}, x, sum)}});
+  const std::vector<Phase> phases = phases_of(g);
+  EXPECT_EQ(phases[1], kSteady);
+  EXPECT_EQ(phases[2], kPro);
+
+  Session session(Device::cpu());
+  const auto graph = session.compile(g, {}, {{sym::rows, 8}});
+  for (const std::int32_t rows : {1, 5, 2}) {
+    const auto out = graph->run({{"x", Tensor::zeros({rows, 4})}});
+    EXPECT_EQ(out[0].tensor.as<float>()[0], static_cast<float>(rows + 7));
+  }
 }
 
 TEST(section5_Phases, WhatNoStepChangesIsHoisted) {

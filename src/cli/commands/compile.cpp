@@ -16,6 +16,7 @@ struct CompileFlags {
 
 int run_compile(const CompileFlags& f) {
   if (!f.output) fail(ErrorCode::usage, "rlx compile: -o FILE is missing; see `rlx compile --help`");
+  check_result_path(*f.output, f.model);
   const ArtefactInfo info = write_artefact(f.model, *f.output, f.session.options());
   say(fmt::format("{}: {} calls, {} packed tensors of {:.1f} MiB, {:.1f} MiB in all", *f.output, info.calls,
                   info.packed_tensors, static_cast<double>(info.packed_bytes) / (1 << 20),
@@ -29,7 +30,7 @@ Job declare_compile(Arguments& a) {
   a.text(
       "-o,--output", f->output,
       "File to write; it stands for MODEL in run, chat, bench, eval and verify, and reads tokenizer and template from "
-      "MODEL, which must stay where it is or lie beside FILE");
+      "MODEL, which stays where it is or is moved with FILE on one file system");
   f->session.declare(a);
   return [f] { return run_compile(*f); };
 }

@@ -55,6 +55,8 @@ LoraTuneOptions tune_options(const TuneFlags& f) {
 int run_tune(const TuneFlags& f) {
   if (!f.file || !f.output)
     fail(ErrorCode::usage, "rlx tune: expected -f TEXT and -o ADAPTER; see `rlx tune --help`");
+  check_result_path(*f.output, f.model);
+  check_result_path(*f.output, *f.file);
   const std::string text = read_text(*f.file);
   const LoadedModel model = load_model(f.model);
   const std::vector<std::int32_t> tokens = load_tokenizer(f.model).encode(text);
