@@ -78,7 +78,13 @@ TEST(Grad, section12_OfAGradient) {
   const Value x = b.input("x", Shape({2}, DType::f32)), squared = b(Mul{}, x, x);
   graph.set_outputs({{"y", b(Mul{}, squared, squared)}});
   const Graph second = grad_of(grad_of(graph, {"y"}, {"x"}), {"grad.x"}, {"x"});
-  EXPECT_EQ(second.outputs().back().name, "grad.x");
+  verify(second, "grad of a gradient");
+  EXPECT_EQ(second.outputs()[1].name, "grad.x");
+  EXPECT_EQ(second.outputs().back().name, "grad.grad.x");
+  const std::vector<NamedTensor> inputs = {{"x", floats({2}, {2, -3})}};
+  const auto out = Interpreter(second).run(inputs);
+  EXPECT_EQ(out[1].tensor.to_floats(), (std::vector<float>{32, -108}));
+  EXPECT_EQ(out[2].tensor.to_floats(), (std::vector<float>{48, 108}));
 }
 
 TEST(Grad, section12_ZerosWhereNothingDepends) {
@@ -86,7 +92,12 @@ TEST(Grad, section12_ZerosWhereNothingDepends) {
   Builder b(graph);
   b.input("other", Shape({2}, DType::f16));
   const Graph both = grad_of(graph, {"y"}, {"other"});
+  verify(both, "grad");
   EXPECT_EQ(both.shape(both.outputs()[1].value), Shape({2}, DType::f16));
+  const std::vector<NamedTensor> inputs = {{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})},
+                                           {"s", floats({1}, {0})},
+                                           {"other", Tensor::zeros({2}, DType::f16)}};
+  EXPECT_EQ(Interpreter(both).run(inputs)[1].tensor.to_floats(), (std::vector<float>{0, 0}));
 }
 
 TEST(Grad, section12_QuantisedWeightsAreReadFromTheirOtherSide) {
