@@ -16,7 +16,9 @@ void RmsNorm::grad(GradContext& c) const {
   const Shape shape = c.shape(0);
   Value x = c.in(0), g = c.grad();
   if (group > 0) {  // each run of `group` values is a row of its own
-    std::vector<Dim> dims = {*shape.elements().divided_by(group), group};
+    Dim groups = ceil_div(shape.dim(-1), group);  // exact: infer() checks that the group divides it
+    for (int i = 0; i + 1 < shape.rank(); ++i) groups = groups * shape.dim(i);
+    const std::vector<Dim> dims = {groups, group};
     x = c.reshape(x, dims);
     g = c.reshape(g, dims);
   }
@@ -25,8 +27,8 @@ void RmsNorm::grad(GradContext& c) const {
   const Value xhat = c.times(x, r);
   if (c.wants(1)) c.add(1, c.times(g, xhat));
   if (!c.wants(0)) return;
-  const Value w = c.in(1), offset = c.constant(double{weight_offset}, w);
-  const Value gw = c.times(g, weight_offset == 0.0f ? w : c.plus(w, offset));
+  const Value w = c.in(1);
+  const Value gw = c.times(g, weight_offset == 0.0f ? w : c.plus(w, c.constant(double{weight_offset}, w)));
   const Value mean = c.mean(c.times(gw, xhat), -1, true);
   const Value dx = c.times(r, c.minus(gw, c.times(xhat, mean)));
   c.add(0, group > 0 ? c.reshape(dx, shape.dims()) : dx);

@@ -10,9 +10,11 @@
 #include "ir/print.h"
 #include "ir/stage.h"
 #include "ops/arithmetic.h"
+#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/interpret.h"
 #include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/quant.h"
 #include "ops/reduction.h"
 #include "ops/select.h"
@@ -69,6 +71,35 @@ TEST(Grad, section12_WorksOnSymbolicSizes) {
   verify(both, "grad");
   EXPECT_EQ(both.shape(both.outputs()[1].value).text(), "f32[rows, 4]");
   EXPECT_EQ(both.shape(both.outputs()[2].value).text(), "f32[3, 4]");
+}
+
+// Norms of groups and rotated heads of a width that is bound later: the gradient of the bound graph is the same.
+TEST(Grad, section12_WorksOnSymbolicWidths) {
+  const Symbol n = DimEnv::symbol("n");
+  const DimBinding sizes{{n, 8}};
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({3, n}, DType::f32)), w = b.input("w", Shape({4}, DType::f32)),
+              frequencies = b.input("frequencies", Shape({2}, DType::f32)),
+              positions = b.input("positions", Shape({3}, DType::i32));
+  const Value y = b(RmsNorm{.group = 4}, b(Rope{.head_dim = 4, .rotary_dim = 4}, x, frequencies, positions), w);
+  graph.set_outputs({{"y", b(Mul{}, y, x)}});
+  const Names wrt = {"x", "w", "frequencies"};
+  const Graph symbolic = grad_of(graph, {"y"}, wrt);
+  verify(symbolic, "grad");
+  EXPECT_EQ(symbolic.shape(symbolic.outputs()[1].value).text(), "f32[3, n]");
+  std::vector<float> values(24);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  const std::vector<std::int32_t> places = {0, 1, 5};
+  const std::vector<NamedTensor> inputs = {{"x", floats({3, 8}, values)},
+                                           {"w", floats({4}, {1, -2, 0.5f, 3})},
+                                           {"frequencies", floats({2}, {1, 0.1f})},
+                                           {"positions", Tensor::from({3}, std::span<const std::int32_t>(places))}};
+  const auto found = Interpreter(bind(symbolic, sizes)).run(inputs),
+             expected = Interpreter(grad_of(bind(graph, sizes), {"y"}, wrt)).run(inputs);
+  ASSERT_EQ(found.size(), 4u);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].tensor.to_floats(), expected[i].tensor.to_floats()) << found[i].name;
 }
 
 // Reverse mode over its own result: d2/dx2 of x^4 is 12 x^2.
