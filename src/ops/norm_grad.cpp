@@ -80,8 +80,12 @@ void Reduce::grad(GradContext& c) const {
     case Reduction::sum:
       return c.add(0, g);
     case Reduction::mean: {
-      const Value all = c.fill(shape, 1);
-      return c.add(0, c.over(g, c.sum(all, at, true)));
+      const auto n = shape.dim(at).constant();
+      if (n) return c.add(0, *n > 0 ? c.over(g, c.constant(static_cast<double>(*n), g)) : g);
+      std::vector<Dim> line(static_cast<std::size_t>(shape.rank()), Dim(1));
+      line[static_cast<std::size_t>(at)] = shape.dim(at);
+      const Value ones = c.b(Full{.dims = DimList(line), .value = 1.0f});
+      return c.add(0, c.over(g, c.sum(ones, at, true)));
     }
     case Reduction::prod:
       return c.add(0, c.times(g, product_of_others(c, c.in(0), at)));
@@ -114,6 +118,7 @@ Value of_stretches(GradContext& c, Value x, Value g, Relation relation, const Cu
   // The number of its stretch, from 1 on; 0 before any value beat the start.
   const Value number = c.b(Cumulative{.axis = 1, .reverse = op.reverse}, c.where(sets, one, none));
   const Dim places = lines.dim(1) + 1;
+  c.check_flat(lines.dim(0) * places);
   const Value line = c.b(Iota{.dims = {lines.dim(0), 1}, .start = 0, .step = Dim(0) - places});
   const std::vector<Dim> all = {lines.elements()};
   const Value at = c.reshape(c.b(Sub{}, number, line), all);

@@ -118,6 +118,44 @@ TEST(Grad, section12_OfAGradient) {
   EXPECT_EQ(out[2].tensor.to_floats(), (std::vector<float>{48, 108}));
 }
 
+// Sorted lines are numbered as one axis in i32.
+TEST(Grad, section12_MoreValuesThanAnIndexCanNumberAreRefused) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({65536, 32768}, DType::f32));
+  graph.set_outputs({{"sorted", b(Sort{}, x)}, {"most", b(Cumulative{.kind = Reduction::max, .axis = 1}, x)}});
+  EXPECT_NE(message([&] { grad_of(graph, {"sorted"}, {"x"}); }).find("less than 2^31 values to number, found 2147483648"),
+            std::string::npos);
+  EXPECT_NE(message([&] { grad_of(graph, {"most"}, {"x"}); }).find("less than 2^31 values to number"),
+            std::string::npos);
+}
+
+// The gradient of a mean needs its count only: no tensor of ones.
+TEST(Grad, section12_OfAMeanDividesByItsCount) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({sym::rows, 4}, DType::f32));
+  graph.set_outputs({{"columns", b(Reduce{.kind = Reduction::mean, .axis = 1}, x)},
+                     {"rows", b(Reduce{.kind = Reduction::mean, .axis = 0}, x)}});
+  const std::vector<NamedTensor> inputs = {{"x", floats({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})}};
+  const DimBinding sizes{{sym::rows, 2}};
+  const auto columns = Interpreter(bind(grad_of(graph, {"columns"}, {"x"}), sizes)).run(inputs),
+             rows = Interpreter(bind(grad_of(graph, {"rows"}, {"x"}), sizes)).run(inputs);
+  EXPECT_EQ(columns.back().tensor.to_floats(), std::vector<float>(8, 0.25f));
+  EXPECT_EQ(rows.back().tensor.to_floats(), std::vector<float>(8, 0.5f));
+}
+
+// a^0 is 1 for every a: its derivative is 0 at a = 0 too.
+TEST(Grad, section12_PowersOfZero) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({4}, DType::f32)), p = b.input("p", Shape({4}, DType::f32));
+  graph.set_outputs({{"y", b(Pow{}, x, p)}});
+  const std::vector<NamedTensor> inputs = {{"x", floats({4}, {0, 0, 3, 2})}, {"p", floats({4}, {0, 2, 0, 3})}};
+  const auto out = Interpreter(grad_of(graph, {"y"}, {"x"})).run(inputs);
+  EXPECT_EQ(out[1].tensor.to_floats(), (std::vector<float>{0, 0, 0, 12}));
+}
+
 TEST(Grad, section12_ZerosWhereNothingDepends) {
   Graph graph = small();
   Builder b(graph);
@@ -184,6 +222,25 @@ TEST(Training, section12_CrossEntropyAndItsGradient) {
   EXPECT_NEAR(double{out[0].tensor.to_floats()[0]}, (std::log(2.0) - std::log(p)) / 2, 1e-6);
   const std::vector<double> expected = {0.25, -0.25, (p - 1) / 2, (1 - p) / 2};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(double{out[1].tensor.to_floats()[i]}, expected[i], 1e-6);
+}
+
+TEST(Training, section12_WhatCannotBeTrainedIsNamed) {
+  Graph graph;
+  Builder b(graph);
+  const Value w = b.input("w", Shape({1}, DType::f16)), x = b.input("x", Shape({1}, DType::f32));
+  const Value loss = b(Mul{}, b(Cast{.to = DType::f32}, w), x);
+  graph.set_outputs({{"loss", loss}});
+  EXPECT_EQ(message([&] { training_step(graph, "loss", {"x", "w"}); }),
+            "other: training step: \"w\": expected a parameter of f32, found f16[1]");
+  graph.set_outputs({{"loss", loss}, {"next.token", x}});
+  EXPECT_EQ(message([&] { training_step(graph, "loss", {"x"}); }),
+            "other: training step: output \"next.token\": expected none whose name begins with \"next.\"");
+  EXPECT_EQ(message([] { adamw_schedule({}, 0.1f, 0); }), "other: adamw: step: expected at least 1, found 0");
+  EXPECT_EQ(message([] { adamw_schedule({.beta2 = 1.0f}, 0.1f, 1); }),
+            "other: adamw: beta1 and beta2: expected values in [0, 1), found 1");
+  TrainedValues trained = start_training({{"x", floats({1}, {2})}});
+  std::vector<NamedTensor> foreign = {{"next.y", floats({1}, {0})}};
+  EXPECT_EQ(message([&] { trained.advance(foreign); }), "other: training: output \"next.y\": expected \"next.x\"");
 }
 
 // Two steps of the paper's algorithm by hand, for one parameter with loss w^2 / 2.
