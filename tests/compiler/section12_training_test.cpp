@@ -1,6 +1,7 @@
 // grad() as a graph transformation: its names, its errors, bodies, broadcasts, and a step of AdamW.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -11,10 +12,12 @@
 #include "ir/stage.h"
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
+#include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/interpret.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/pool.h"
 #include "ops/quant.h"
 #include "ops/reduction.h"
 #include "ops/select.h"
@@ -124,9 +127,51 @@ TEST(Grad, section12_MoreValuesThanAnIndexCanNumberAreRefused) {
   Builder b(graph);
   const Value x = b.input("x", Shape({65536, 32768}, DType::f32));
   graph.set_outputs({{"sorted", b(Sort{}, x)}, {"most", b(Cumulative{.kind = Reduction::max, .axis = 1}, x)}});
-  EXPECT_NE(message([&] { grad_of(graph, {"sorted"}, {"x"}); }).find("less than 2^31 values to number, found 2147483648"),
-            std::string::npos);
-  EXPECT_NE(message([&] { grad_of(graph, {"most"}, {"x"}); }).find("less than 2^31 values to number"),
+  for (const char* output : {"sorted", "most"}) {
+    const std::string text = message([&] { grad_of(graph, {output}, {"x"}); });
+    EXPECT_NE(text.find("expected less than 2^31 values to number, found 2"), std::string::npos) << text;
+  }
+}
+
+std::ptrdiff_t count_of(const Graph& graph, std::string_view op) {
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& n) { return n.def->name == op; });
+}
+
+// The weights of all groups get their gradient from one convolution.
+TEST(Grad, section12_OfGroupedWeightsIsOneConvolution) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({2, 2, 3}, DType::f32)), w = b.input("w", Shape({2, 1, 2}, DType::f32));
+  graph.set_outputs({{"y", b(Conv{.groups = 2}, x, w)}});
+  const Graph both = grad_of(graph, {"y"}, {"w"});
+  EXPECT_EQ(count_of(both, "conv"), 2);
+  const std::vector<NamedTensor> inputs = {{"x", floats({2, 2, 3}, {1, 2, 3, 10, 20, 30, 4, 5, 6, 40, 50, 60})},
+                                           {"w", floats({2, 1, 2}, {1, 1, 1, 1})}};
+  // At tap k of channel c the sum of x[:, c, k] and x[:, c, k + 1].
+  EXPECT_EQ(Interpreter(both).run(inputs)[1].tensor.to_floats(), (std::vector<float>{12, 16, 120, 160}));
+}
+
+// Each value of x gets a share of its windows, by the number of values that they average.
+TEST(Grad, section12_OfPooling) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.input("x", Shape({1, 1, 3}, DType::f32)), wide = b.input("wide", Shape({1, 1, 1025}, DType::f32));
+  const Pool ends{.kind = PoolKind::average, .ceil_mode = true, .kernel = {2}, .strides = {2}};
+  const Pool far{.kind = PoolKind::average, .count_pads = true, .ceil_mode = true, .kernel = {1}, .strides = {2},
+                 .pads_end = {9}};
+  graph.set_outputs({{"ends", b(ends, x)},
+                     {"far", b(far, x)},
+                     {"average", b(Pool{.kind = PoolKind::average, .kernel = {1025}}, wide)},
+                     {"most", b(Pool{.kernel = {1025}}, wide)}});
+  const std::vector<NamedTensor> inputs = {{"x", floats({1, 1, 3}, {1, 2, 3})}, {"wide", Tensor::zeros({1, 1, 1025})}};
+  const auto of = [&](const std::string& output, const std::string& wrt) {
+    return Interpreter(grad_of(graph, {output}, {wrt})).run(inputs).back().tensor.to_floats();
+  };
+  EXPECT_EQ(of("ends", "x"), (std::vector<float>{0.5f, 0.5f, 1}));
+  EXPECT_EQ(of("far", "x"), (std::vector<float>{1, 0, 1}));
+  EXPECT_EQ(of("average", "wide"), std::vector<float>(1025, 1.0f / 1025));
+  EXPECT_LT(grad_of(graph, {"average"}, {"wide"}).nodes().size(), 20u);
+  EXPECT_NE(message([&] { grad_of(graph, {"most"}, {"wide"}); }).find("expected windows of at most 1024 values"),
             std::string::npos);
 }
 
