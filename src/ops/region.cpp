@@ -162,7 +162,8 @@ void check_program(const RegionProgram& p) {
   for (const RegionInstr& i : p.code) {
     if (!region_member(*i.op, i.attrs)) bad(fmt::format("{}{} may not stand in one", i.op->name, i.op->print(i.attrs)));
     if (const std::size_t expected = region_operands(i); i.in.size() != expected)
-      bad(fmt::format("{}: expected {} operands, found {}", i.op->name, expected, i.in.size()));
+      bad(fmt::format("{}: expected {} operand{}, found {}", i.op->name, expected, expected == 1 ? "" : "s",
+                      i.in.size()));
     bool all_columns = true;
     for (int v : i.in) {
       if (v < 0 || static_cast<std::size_t>(v) >= column.size())

@@ -21,7 +21,7 @@ std::string refusal(std::string_view text) {
 TEST(Region, EachInstructionHasTheOperandsOfItsOp) {
   EXPECT_EQ(refusal("{f32,f32;add(0,1)->2}"), "accepted");
   EXPECT_EQ(refusal("{f32;add(0)->1}"), "region: add: expected 2 operands, found 1");
-  EXPECT_EQ(refusal("{f32;unary(0,0):fn=exp->1}"), "region: unary: expected 1 operands, found 2");
+  EXPECT_EQ(refusal("{f32;unary(0,0):fn=exp->1}"), "region: unary: expected 1 operand, found 2");
   EXPECT_EQ(refusal("{f32,f32;where(0,1)->2}"), "region: where: expected 3 operands, found 2");
   // The flag of an optional operand counts.
   EXPECT_EQ(refusal("{f32,f32;layer_norm(0,1)->2}"), "region: layer_norm: expected 3 operands, found 2");
