@@ -29,8 +29,8 @@ std::int64_t divide(InferContext& c, int i, std::int64_t by, std::string_view at
 /// The last dim of operand i as a number of at least 1; these ops have no symbolic widths.
 std::int64_t width(InferContext& c, int i);
 
-/// A value of a state as it is kept between rows: rounded to f32, in the interpreter's f64 mode (`like` is of f64) as it
-/// is.
+/// A value of a state as it is kept between rows: rounded to f32, but as it is where `like` is f64 (the interpreter's
+/// f64 mode).
 inline double rounded(const TensorView& like, double x) {
   return like.dtype == DType::f64 ? x : double{static_cast<float>(x)};
 }

@@ -29,8 +29,10 @@ TEST(Messages, Elementwise) {
 
 TEST(Messages, Loops) {
   EXPECT_EQ(shape_error(While{}, {}), "while: expected at least 1 operand, found 0");
-  // A block may reach over several elements.
-  EXPECT_EQ(shape_error(Scan{.scanned = 1, .length = 64}, {"q8_0[64]"}),
+  Scan over_blocks;  // a block may reach over several elements
+  over_blocks.scanned = 1;
+  over_blocks.length = 64;
+  EXPECT_EQ(shape_error(over_blocks, {"q8_0[64]"}),
             "scan: scanned operand 0: expected [length, ...] of a dtype without blocks, found q8_0[64]");
 }
 
