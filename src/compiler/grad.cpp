@@ -232,6 +232,14 @@ Value named_source(const Graph& graph, const std::string& wanted) {
        did_you_mean(wanted, known));
 }
 
+// "grad.NAME", with one more "grad." as long as an output has that name: the graph may itself be a gradient.
+std::string free_name(const std::vector<Output>& outputs, const std::string& wrt) {
+  std::string name = "grad." + wrt;
+  while (std::any_of(outputs.begin(), outputs.end(), [&](const Output& o) { return o.name == name; }))
+    name = "grad." + name;
+  return name;
+}
+
 }  // namespace
 
 std::vector<Value> gradients(Builder& b, std::span<const Value> outputs, std::span<const Value> wrt,
@@ -251,7 +259,7 @@ Graph grad(Graph graph, std::span<const std::string> outputs, std::span<const st
   Builder b(graph);
   const std::vector<Value> grads = gradients(b, from, to);
   std::vector<Output> all(graph.outputs().begin(), graph.outputs().end());
-  for (std::size_t i = 0; i < wrt.size(); ++i) all.push_back({"grad." + wrt[i], grads[i]});
+  for (std::size_t i = 0; i < wrt.size(); ++i) all.push_back({free_name(all, wrt[i]), grads[i]});
   graph.set_outputs(std::move(all));
   drop_dead(graph);
   return graph;

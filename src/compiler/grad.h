@@ -21,7 +21,9 @@ std::vector<Value> gradients(Builder& b, std::span<const Value> outputs, std::sp
                              std::span<const Value> seeds = {});
 
 /// The graph with, after its own outputs, one more for each name of `wrt` (inputs or params): "grad.NAME", the
-/// gradient of the sum of the outputs named. Errors as above; invalid_argument (an unknown name, with the nearest).
+/// gradient of the sum of the outputs named. Where an output has that name already, as in a gradient of a gradient,
+/// "grad." stands before it once more: "grad.grad.NAME".
+/// Errors: as above; invalid_argument (an unknown name, with the nearest).
 Graph grad(Graph graph, std::span<const std::string> outputs, std::span<const std::string> wrt);
 
 }  // namespace rlx

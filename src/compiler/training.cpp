@@ -23,6 +23,18 @@ Value scheduled(Builder& b, Value schedule, int i) {
   return b(Slice{.axis = 0, .start = i, .stop = i + 1}, schedule);
 }
 
+// A name that no source has is for grad() to report.
+void check_trainable(const Graph& graph, const std::vector<std::string>& trained) {
+  for (const Output& o : graph.outputs())
+    if (o.name.starts_with(kNext))
+      fail(ErrorCode::invalid_argument, "training step: output \"{}\": expected none whose name begins with \"{}\"",
+           o.name, kNext);
+  for (const std::string& name : trained)
+    if (const Value v = graph.find_source(name); v && graph.shape(v).dtype != DType::f32)
+      fail(ErrorCode::invalid_argument, "training step: \"{}\": expected a parameter of f32, found {}", name,
+           graph.shape(v).text());
+}
+
 }  // namespace
 
 Value cross_entropy(Builder& b, Value logits, Value targets) {
@@ -50,7 +62,10 @@ AdamWStep adamw(Builder& b, const AdamW& op, AdamWStep before, Value g, Value sc
 }
 
 Tensor adamw_schedule(const AdamW& op, float learning_rate, std::int64_t step) {
+  if (step < 1) fail(ErrorCode::invalid_argument, "adamw: step: expected at least 1, found {}", step);
   const auto correction = [&](float beta) {
+    if (!(beta >= 0.0f && beta < 1.0f))
+      fail(ErrorCode::invalid_argument, "adamw: beta1 and beta2: expected values in [0, 1), found {}", beta);
     return static_cast<float>(1.0 / (1.0 - std::pow(double{beta}, static_cast<double>(step))));
   };
   const float values[] = {learning_rate, correction(op.beta1), correction(op.beta2)};
@@ -60,6 +75,7 @@ Tensor adamw_schedule(const AdamW& op, float learning_rate, std::int64_t step) {
 Graph training_step(Graph graph, const std::string& loss, const std::vector<std::string>& trained, const AdamW& op) {
   const std::vector<std::string> outputs_of_loss = {loss};
   const std::vector<Output> own(graph.outputs().begin(), graph.outputs().end());
+  check_trainable(graph, trained);
   graph = grad(std::move(graph), outputs_of_loss, trained);
   const std::vector<Output> all(graph.outputs().begin(), graph.outputs().end());
   std::vector<Output> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(own.size()));
@@ -85,10 +101,13 @@ void TrainedValues::advance(std::vector<NamedTensor>& outputs) {
   std::size_t next = 0;
   for (NamedTensor& o : outputs) {
     if (!o.name.starts_with(kNext)) continue;
-    RLX_CHECK(next < values.size() && o.name.substr(kNext.size()) == values[next].name, o.name);
+    if (next == values.size() || o.name.substr(kNext.size()) != values[next].name)
+      fail(ErrorCode::invalid_argument, "training: output \"{}\": expected {}", o.name,
+           next == values.size() ? "no further one" : "\"" + joined(kNext, values[next].name) + "\"");
     values[next++].tensor = std::move(o.tensor);
   }
-  RLX_CHECK(next == values.size(), "a step that carries fewer values than it got");
+  if (next < values.size())
+    fail(ErrorCode::invalid_argument, "training: expected an output \"{}\"", joined(kNext, values[next].name));
 }
 
 TrainedValues start_training(std::vector<NamedTensor> parameters) {

@@ -274,8 +274,13 @@ class GraphParser {
       const std::string key(line.word("an attribute or ':'"));
       line.expect('=');
       const std::string text(line.value());
-      if (!def->set(attrs, key, text))
-        line.error(bad_attribute(*def, key, text));
+      bool known = false;
+      try {
+        known = def->set(attrs, key, text);
+      } catch (const Error& e) {  // of the right form, but refused: the reason
+        line.error(e.what());
+      }
+      if (!known) line.error(bad_attribute(*def, key, text));
     }
     line.expect(':');
     std::vector<Shape> shapes;

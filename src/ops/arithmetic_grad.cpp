@@ -68,15 +68,16 @@ void Div::grad(GradContext& c) const {
   if (c.wants(1)) c.add(1, c.scaled(c.times(share, c.out()), -1));
 }
 
-// d a^b / da = b a^(b - 1); d a^b / db = a^b log a, 0 at a = 0 (the limit for b > 0).
+// d a^b / da = b a^(b - 1), 0 where b = 0 (at a = 0 too: a^0 is 1 for all a); d a^b / db = a^b log a, 0 at a = 0 (the
+// limit for b > 0).
 void Pow::grad(GradContext& c) const {
   const Value a = c.in(0), b = c.in(1);
-  if (c.wants(0)) c.add(0, c.times(c.grad(), c.times(b, c.b(Pow{}, a, c.minus(b, c.constant(1, b))))));
-  if (c.wants(1)) {
-    const Value zero = c.compare(Relation::eq, a, c.constant(0, a));
-    const Value log = c.unary(UnaryFunction::log, c.where(zero, c.constant(1, a), a));
-    c.add(1, c.times(c.grad(), c.times(c.out(), log)));
+  const Value nonzero = c.where(c.compare(Relation::eq, a, c.constant(0, a)), c.constant(1, a), a);
+  if (c.wants(0)) {
+    const Value base = c.where(c.compare(Relation::eq, b, c.constant(0, b)), nonzero, a);
+    c.add(0, c.times(c.grad(), c.times(b, c.b(Pow{}, base, c.minus(b, c.constant(1, b))))));
   }
+  if (c.wants(1)) c.add(1, c.times(c.grad(), c.times(c.out(), c.unary(UnaryFunction::log, nonzero))));
 }
 
 void Maximum::grad(GradContext& c) const { split_by_order(c, Relation::gt); }

@@ -13,7 +13,7 @@ struct Pairs {
 };
 Pairs pairs_of(GradContext& c, Value x, const Rope& op) {
   const Shape shape = c.b.shape(x);
-  const Dim heads = *shape.dim(1).divided_by(op.head_dim), pairs = op.rotary_dim / 2;
+  const Dim heads = ceil_div(shape.dim(1), op.head_dim), pairs = op.rotary_dim / 2;
   const Value by_head = c.reshape(x, std::vector<Dim>{shape.dim(0), heads, op.head_dim});
   const Value turned = c.b(Slice{.axis = 2, .start = 0, .stop = op.rotary_dim}, by_head);
   const bool half = op.style == RopeStyle::half;

@@ -35,11 +35,13 @@ void Iota::infer(InferContext& c) const {
 void Iota::reference(const KernelArgs& a) const {
   const TensorView& y = a.out[0];
   const auto lines = access::lines_of(y, axis);
-  const std::int64_t first = start.constant().value_or(0), by = step.constant().value_or(0);
+  const auto first = static_cast<std::uint32_t>(start.constant().value_or(0)),
+             by = static_cast<std::uint32_t>(step.constant().value_or(0));
   const auto part = access::part_of(a, lines.count());
   for (std::int64_t line = part.begin; line < part.end; ++line)
     for (std::int64_t k = 0; k < lines.length; ++k)
-      access::store_at(y, lines.at(line, k), static_cast<double>(first + by * k));
+      access::store_at(y, lines.at(line, k),
+                       static_cast<double>(static_cast<std::int32_t>(first + by * static_cast<std::uint32_t>(k))));
 }
 
 std::vector<Sample> Full::samples() {

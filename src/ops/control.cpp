@@ -59,6 +59,9 @@ void output_count(InferContext& c, const Graph& sub, std::string_view what, std:
 
 bool is_true(const Tensor& condition) { return condition.as<std::uint8_t>()[0] != 0; }
 
+// Elements of the first axis cannot be taken or stacked where a vector's blocks reach over several.
+bool has_blocks(const Shape& s) { return info(s.dtype).block_elements != 1; }
+
 // Element i of the first axis, borrowed.
 Tensor element(const Tensor& t, std::int64_t i) {
   const std::vector<std::int64_t> dims(t.dims().begin() + 1, t.dims().end());
@@ -88,7 +91,7 @@ std::vector<Tensor> If::control(const ControlArgs& a) const {
 void While::infer(InferContext& c) const {
   if (limit < 1) c.fail("limit: expected at least 1, found {}", limit);
   const std::vector<Shape> values = operands(c, 0);
-  if (values.empty()) c.fail("expected at least 1 operands, found 0");
+  if (values.empty()) c.fail("expected at least 1 operand, found 0");
   const Graph& test = signature(c, condition, "condition", values);
   output_count(c, test, "condition", 1);
   is_condition(c, output_shape(test, 0), "output of the sub-graph \"condition\"");
@@ -118,8 +121,8 @@ void Scan::infer(InferContext& c) const {
   for (int i = carried; i < carried + scanned; ++i) {
     Shape& s = inputs[static_cast<std::size_t>(i)];
     const std::string what = fmt::format("scanned operand {}", i);
-    if (s.rank() < 1 || s.is_state() || s.layout != Layout::plain)
-      c.fail("{}: expected [length, ...], found {}", what, s.text());
+    if (s.rank() < 1 || s.is_state() || s.layout != Layout::plain || has_blocks(s))
+      c.fail("{}: expected [length, ...] of a dtype without blocks, found {}", what, s.text());
     checks::same(c, s.dim(0), length, [&] {
       return fmt::format("{}: expected {} elements, found {}", what, length.text(), s.text());
     });
@@ -137,8 +140,9 @@ void Scan::infer(InferContext& c) const {
       c.out(inputs[i]);
       continue;
     }
-    if (s.rank() >= kMaxRank || s.layout != Layout::plain)
-      c.fail("{}: expected a plain tensor of at most {} axes, found {}", what, kMaxRank - 1, s.text());
+    if (s.rank() >= kMaxRank || s.layout != Layout::plain || has_blocks(s))
+      c.fail("{}: expected a plain tensor of at most {} axes and a dtype without blocks, found {}", what, kMaxRank - 1,
+             s.text());
     std::vector<Dim> dims(s.dims().begin(), s.dims().end());
     dims.insert(dims.begin(), length);
     c.out(Shape(dims, s.dtype));

@@ -37,10 +37,10 @@ struct While {
 };
 
 /// A loop of known length, as Scan of ONNX (https://onnx.ai/onnx/operators/onnx__Scan.html) with all axes 0.
-/// Operands: `carried` values; `scanned` arrays [length, ...]; the rest as they are in each iteration. Inputs of the
-/// body: the carried values, element t of each array, the rest. Outputs of the body: the next carried values, then
-/// elements. Results: the last carried values, then arrays [length, ...] of those elements. `reverse` runs t from
-/// length - 1 to 0, for what is read and what is written.
+/// Operands: `carried` values; `scanned` arrays [length, ...] without blocks; the rest as they are in each iteration.
+/// Inputs of the body: the carried values, element t of each array, the rest. Outputs of the body: the next carried
+/// values, then elements. Results: the last carried values, then arrays [length, ...] of those elements. `reverse`
+/// runs t from length - 1 to 0, for what is read and what is written.
 struct Scan {
   GraphRef body;
   std::int32_t carried = 0, scanned = 0;

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t known(GradContext& c, const Shape& shape, int axis) {
   const auto n = shape.dim(axis).constant();
-  if (!n) c.unsupported("its channels and spatial sizes must be known");
+  if (!n) c.unsupported("its spatial sizes must be known");
   return *n;
 }
 
@@ -25,8 +25,20 @@ Value first_places(GradContext& c, Value v, int axis, std::int64_t n) {
   return c.b(Slice{.axis = axis, .start = 0, .stop = n}, v);
 }
 
-Value channels(GradContext& c, Value v, std::int64_t begin, std::int64_t end) {
-  return c.b(Slice{.axis = 1, .start = begin, .stop = end}, v);
+// [N, groups * C, spatial...] as [C, groups * N, spatial...]: the batch becomes the channels of each group.
+Value batch_as_channels(GradContext& c, Value v, int groups) {
+  if (groups == 1) return swap_first(c, v);
+  const Shape s = c.b.shape(v);
+  const Dim batch = s.dim(0), channels = ceil_div(s.dim(1), groups);
+  std::vector<Dim> split = {batch, groups, channels}, joined = {channels, groups * batch};
+  std::vector<int> order = {2, 1, 0};
+  for (int i = 2; i < s.rank(); ++i) {
+    split.push_back(s.dim(i));
+    joined.push_back(s.dim(i));
+    order.push_back(i + 1);
+  }
+  const Value turned = c.b(Transpose{.axes = Axes(std::span<const int>(order))}, c.reshape(v, split));
+  return c.reshape(turned, joined);
 }
 
 // Over the batch and all spatial axes.
@@ -35,23 +47,16 @@ Value sum_of_channels(GradContext& c, Value g) {
   return c.sum(g, 0, false);
 }
 
-// dw of y = conv(x, w): w [O, C / groups, kernel...].
+// dw of y = conv(x, w), w [O, C / groups, kernel...]: for each group the sum over the batch N, as one convolution of
+// x as [C / groups, groups * N, spatial...] by g as [O, N, spatial...] with as many groups.
 Value weight_gradient(GradContext& c, Value x, Value g, const Conv& op, const Shape& w) {
   Conv by = op;
   by.strides = op.dilations;
   by.dilations = op.strides;
-  by.groups = 1;
   by.bias = false;
-  const std::int64_t in = known(c, w, 1), out = known(c, w, 0) / op.groups;
-  std::vector<Value> parts;
-  for (std::int64_t i = 0; i < op.groups; ++i) {
-    const Value xs = swap_first(c, op.groups == 1 ? x : channels(c, x, i * in, (i + 1) * in));
-    const Value gs = swap_first(c, op.groups == 1 ? g : channels(c, g, i * out, (i + 1) * out));
-    Value part = c.b(by, xs, gs);  // [C / groups, O / groups, kernel... or more]
-    for (int axis = 2; axis < w.rank(); ++axis) part = first_places(c, part, axis, known(c, w, axis));
-    parts.push_back(swap_first(c, part));
-  }
-  return parts.size() == 1 ? parts[0] : c.b.emit(Concat{.axis = 0}, std::move(parts));
+  Value dw = c.b(by, batch_as_channels(c, x, op.groups), swap_first(c, g));  // [C / groups, O, kernel... or more]
+  for (int axis = 2; axis < w.rank(); ++axis) dw = first_places(c, dw, axis, known(c, w, axis));
+  return swap_first(c, dw);
 }
 
 }  // namespace

@@ -19,7 +19,17 @@ namespace {
 
 using access::Part;
 
-void check_starts(InferContext& c, int i) { checks::plain(c, i, DType::i32, 1); }
+// The first row of each sequence, then the end of the last one.
+void check_starts(InferContext& c, int i) {
+  checks::plain(c, i, DType::i32, 1);
+  const Dim sequences = c.in(i).dim(0) - Dim(1);
+  std::vector<Symbol> symbols;
+  sequences.collect(symbols);
+  if (symbols.size() == 1 && sequences == Dim(symbols[0])) return;  // no symbol is negative
+  checks::at_most(c, Dim(0), sequences, [&] {
+    return fmt::format("{}: expected starts and an end, at least 1 value, found {}", c.operand(i), c.in(i).text());
+  });
+}
 
 // The columns of operand i are `heads` heads of one size: that size.
 Dim size_of_heads(InferContext& c, int i, std::int32_t heads, std::string_view of) {

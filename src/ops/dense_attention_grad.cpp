@@ -17,8 +17,7 @@ void AttentionMask::grad(GradContext&) const {}
 void RelativeBias::grad(GradContext& c) const {
   const Dim buckets = c.shape(0).dim(0);
   const Value rows = c.b(Iota{.dims = {buckets, 1}}), columns = c.b(Iota{.dims = {1, buckets}, .axis = 1});
-  const Value like = c.b(Full{.dims = {1, 1}});
-  const Value unit = c.where(c.compare(Relation::eq, rows, columns), c.constant(1, like), c.constant(0, like));
+  const Value unit = c.mask(Relation::eq, rows, columns);
   c.add(0, c.b(BatchedMatmul{.transpose_b = true}, c.b(*this, unit), c.grad()));
 }
 
@@ -47,9 +46,7 @@ class SequenceRows {
   /// f32[rows, 1]: 1 where the row is `place` of its sequence, else 0.
   Value is_at(Value place) const {
     const Value row = c_.b(Iota{.dims = {rows_}});
-    const Value found = c_.reshape(c_.compare(Relation::eq, per_row(place), row), std::vector<Dim>{rows_, 1});
-    const Value like = c_.b(Full{.dims = {1, 1}});
-    return c_.where(found, c_.constant(1, like), c_.constant(0, like));
+    return c_.reshape(c_.mask(Relation::eq, per_row(place), row), std::vector<Dim>{rows_, 1});
   }
   /// f32[batch, 1]: the rows of each sequence, at least 1.
   Value counts() const {

@@ -46,6 +46,11 @@ void GradContext::unsupported(std::string_view why) const {
   fail(ErrorCode::unsupported, "grad: {}: {}", node_text(node_, results_[0].node), why);
 }
 
+void GradContext::check_flat(Dim count) const {
+  if (const auto n = count.constant(); n && *n >= std::int64_t{1} << 31)
+    unsupported(fmt::format("expected less than 2^31 values to number, found {}", *n));
+}
+
 // Sums g over what `to` was repeated along, and repeats what g has once.
 Value GradContext::fit(Value g, const Shape& to) {
   const int more = b.shape(g).rank() - to.rank();

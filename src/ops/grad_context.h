@@ -39,6 +39,8 @@ class GradContext {
   /// Operand i (f32) as the start of other ops that give the results: with through(), differentiates those instead.
   Value fresh(int i);
   void through(std::vector<Value> results) { body_ = std::move(results); }
+  /// Error(unsupported) when `count` places, of lines joined to one axis, are known to be more than an i32 can number.
+  void check_flat(Dim count) const;
   /// Throws Error(unsupported): "op (node): why".
   [[noreturn]] void unsupported(std::string_view why) const;
 

@@ -17,6 +17,7 @@ void scatter_lines(GradContext& c, Value index, int axis) {
   const int at = access::axis_of(axis, x.rank());
   const Value grads = c.as_lines(c.grad(), at), places = c.as_lines(index, at);
   const Shape lines = c.b.shape(grads);
+  c.check_flat(lines.dim(0) * x.dim(at));
   // Place p of line l is element l n + p of the joined lines.
   const Value before = c.b(Iota{.dims = {lines.dim(0), 1}, .start = 0, .step = Dim(0) - x.dim(at)});
   const Value flat = joined(c, c.b(Sub{}, places, before));

@@ -2,6 +2,7 @@
 
 #include "ops/access.h"
 #include "ops/checks.h"
+#include "ops/recurrent_state.h"
 #include "ops/samples.h"
 
 namespace rlx {
@@ -19,8 +20,6 @@ void check_scan_dims(InferContext& c, int i, int of, std::initializer_list<int> 
     ++axis;
   }
 }
-
-double kept(const TensorView& y, double x) { return y.dtype == DType::f64 ? x : double{static_cast<float>(x)}; }
 
 }  // namespace
 
@@ -42,7 +41,7 @@ void LinearScan::reference(const KernelArgs& args) const {
     double h = access::load(start, lane / n, lane % n);
     for (std::int64_t step = 0; step < seq; ++step) {
       const std::int64_t row = lane / n * seq + (reverse ? seq - 1 - step : step);
-      h = kept(y, access::load(a, row, lane % n) * h + access::load(x, row, lane % n));
+      h = recurrent::rounded(y, access::load(a, row, lane % n) * h + access::load(x, row, lane % n));
       access::store(y, row, lane % n, h);
     }
   }
@@ -78,7 +77,7 @@ void DeltaScan::reference(const KernelArgs& args) const {
       }
       for (std::size_t i = 0; i < s.size(); ++i) {
         const std::int64_t at = row * keys + static_cast<std::int64_t>(i);
-        s[i] = kept(y, s[i] - beta * recalled * key[i] + access::load(x, at, v));
+        s[i] = recurrent::rounded(y, s[i] - beta * recalled * key[i] + access::load(x, at, v));
         access::store(y, at, v, s[i]);
       }
     }

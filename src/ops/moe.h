@@ -16,6 +16,19 @@ inline constexpr std::array<std::string_view, 3> kScoringNames = {"softmax", "si
                                                                   "softmax_selected"};
 constexpr std::span<const std::string_view> enum_names(Scoring) { return kScoringNames; }
 
+/// The attributes of a choice of experts, of each op that has them.
+template <typename M>
+constexpr auto route_fields() {
+  return std::tuple{field("k", &M::k),
+                    field("scoring", &M::scoring),
+                    field("normalize", &M::normalize),
+                    field("bias", &M::bias),
+                    field("factor", &M::factor),
+                    field("groups", &M::groups),
+                    field("group_limit", &M::group_limit),
+                    field("group_top", &M::group_top)};
+}
+
 /// The k experts of each row, best first (of equal scores the lower number), and their weights.
 /// logits: f32[rows, experts]; bias: f32[experts], present when `bias` is set, is added to the scores
 /// for the choice only. Results: ids i32[rows, k], weights f32[rows, k].
@@ -38,15 +51,7 @@ struct MoeRoute {
   static constexpr std::array<std::string_view, 2> operands = {"logits", "bias"};
   static constexpr int optional_operands = 1;
   static constexpr auto fields() {
-    using M = MoeRoute;
-    return std::tuple{field("k", &M::k),
-                      field("scoring", &M::scoring),
-                      field("normalize", &M::normalize),
-                      field("bias", &M::bias),
-                      field("factor", &M::factor),
-                      field("groups", &M::groups),
-                      field("group_limit", &M::group_limit),
-                      field("group_top", &M::group_top)};
+    return route_fields<MoeRoute>();
   }
   bool operator==(const MoeRoute&) const = default;
   void infer(InferContext&) const;
@@ -122,16 +127,7 @@ struct MoeMlp {
                                                                "up", "down",   "bias"};
   static constexpr int optional_operands = 1;
   static constexpr auto fields() {
-    using M = MoeMlp;
-    return std::tuple{field("act", &M::act),
-                      field("k", &M::k),
-                      field("scoring", &M::scoring),
-                      field("normalize", &M::normalize),
-                      field("bias", &M::bias),
-                      field("factor", &M::factor),
-                      field("groups", &M::groups),
-                      field("group_limit", &M::group_limit),
-                      field("group_top", &M::group_top)};
+    return std::tuple_cat(std::tuple{field("act", &MoeMlp::act)}, route_fields<MoeMlp>());
   }
   bool operator==(const MoeMlp&) const = default;
   MoeRoute route() const {

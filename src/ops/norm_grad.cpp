@@ -16,7 +16,9 @@ void RmsNorm::grad(GradContext& c) const {
   const Shape shape = c.shape(0);
   Value x = c.in(0), g = c.grad();
   if (group > 0) {  // each run of `group` values is a row of its own
-    std::vector<Dim> dims = {*shape.elements().divided_by(group), group};
+    Dim groups = ceil_div(shape.dim(-1), group);  // exact: infer() checks that the group divides it
+    for (int i = 0; i + 1 < shape.rank(); ++i) groups = groups * shape.dim(i);
+    const std::vector<Dim> dims = {groups, group};
     x = c.reshape(x, dims);
     g = c.reshape(g, dims);
   }
@@ -25,8 +27,8 @@ void RmsNorm::grad(GradContext& c) const {
   const Value xhat = c.times(x, r);
   if (c.wants(1)) c.add(1, c.times(g, xhat));
   if (!c.wants(0)) return;
-  const Value w = c.in(1), offset = c.constant(double{weight_offset}, w);
-  const Value gw = c.times(g, weight_offset == 0.0f ? w : c.plus(w, offset));
+  const Value w = c.in(1);
+  const Value gw = c.times(g, weight_offset == 0.0f ? w : c.plus(w, c.constant(double{weight_offset}, w)));
   const Value mean = c.mean(c.times(gw, xhat), -1, true);
   const Value dx = c.times(r, c.minus(gw, c.times(xhat, mean)));
   c.add(0, group > 0 ? c.reshape(dx, shape.dims()) : dx);
@@ -78,8 +80,12 @@ void Reduce::grad(GradContext& c) const {
     case Reduction::sum:
       return c.add(0, g);
     case Reduction::mean: {
-      const Value all = c.fill(shape, 1);
-      return c.add(0, c.over(g, c.sum(all, at, true)));
+      const auto n = shape.dim(at).constant();
+      if (n) return c.add(0, *n > 0 ? c.over(g, c.constant(static_cast<double>(*n), g)) : g);
+      std::vector<Dim> line(static_cast<std::size_t>(shape.rank()), Dim(1));
+      line[static_cast<std::size_t>(at)] = shape.dim(at);
+      const Value ones = c.b(Full{.dims = DimList(line), .value = 1.0f});
+      return c.add(0, c.over(g, c.sum(ones, at, true)));
     }
     case Reduction::prod:
       return c.add(0, c.times(g, product_of_others(c, c.in(0), at)));
@@ -112,6 +118,7 @@ Value of_stretches(GradContext& c, Value x, Value g, Relation relation, const Cu
   // The number of its stretch, from 1 on; 0 before any value beat the start.
   const Value number = c.b(Cumulative{.axis = 1, .reverse = op.reverse}, c.where(sets, one, none));
   const Dim places = lines.dim(1) + 1;
+  c.check_flat(lines.dim(0) * places);
   const Value line = c.b(Iota{.dims = {lines.dim(0), 1}, .start = 0, .step = Dim(0) - places});
   const std::vector<Dim> all = {lines.elements()};
   const Value at = c.reshape(c.b(Sub{}, number, line), all);

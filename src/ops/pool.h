@@ -17,7 +17,7 @@ constexpr std::span<const std::string_view> enum_names(PoolKind) { return kPoolK
 /// ceil_mode: ceil instead of floor, without windows that would begin in the padding after x.
 /// max: padding never counts; a NaN of the window stays; of no value -inf. average: divides by the number of values of
 /// x in the window, with count_pads by that of values and padding (never by what ceil_mode reads beyond both); of no
-/// value 0.
+/// value 0. Its gradient asks for known spatial sizes, that of max for a kernel of at most 1024 places too.
 struct Pool {
   PoolKind kind = PoolKind::max;
   bool count_pads = false, ceil_mode = false;

@@ -96,8 +96,7 @@ void Pack::infer(InferContext& c) const {
   const Shape& w = c.in(0);
   if (w.layout != Layout::plain) c.fail("w: expected the plain layout, found {}", w.text());
   const bool kept = w.dtype == dtype;
-  const bool encodes = is_quantized(dtype) && dtype != DType::xq8 && encoder(dtype) != nullptr;
-  const bool from_float = plain_float(w.dtype) && (plain_float(dtype) || encodes);
+  const bool from_float = plain_float(w.dtype) && (plain_float(dtype) || encodes_blocks(dtype));
   const bool from_blocks = is_quantized(w.dtype) && dtype == DType::bf16;
   if (!kept && !from_float && !from_blocks)
     c.fail("dtype: {} can become {}, not {}", w.text(),

@@ -29,6 +29,12 @@ std::int64_t divide(InferContext& c, int i, std::int64_t by, std::string_view at
 /// The last dim of operand i as a number of at least 1; these ops have no symbolic widths.
 std::int64_t width(InferContext& c, int i);
 
+/// A value of a state as it is kept between rows: rounded to f32, but as it is where `like` is f64 (the interpreter's
+/// f64 mode).
+inline double rounded(const TensorView& like, double x) {
+  return like.dtype == DType::f64 ? x : double{static_cast<float>(x)};
+}
+
 /// The sequences of a call, as the references read them. Result 1 is the state after the call.
 /// Error(invalid_argument): starts that fall, a slot outside the state.
 class Runs {
@@ -42,8 +48,7 @@ class Runs {
   /// starts.
   std::vector<double> load(std::int64_t b, std::int64_t first, std::int64_t n,
                            std::int64_t step = 1) const;
-  /// A value of the state as it is kept between rows: rounded to f32, in the interpreter's f64 mode as it is.
-  double rounded(double x) const { return after_->dtype == DType::f64 ? x : double{static_cast<float>(x)}; }
+  double rounded(double x) const { return recurrent::rounded(*after_, x); }
   void store(std::int64_t b, std::int64_t first, const std::vector<double>& values,
              std::int64_t step = 1) const;
 

@@ -115,16 +115,37 @@ class RegionReader {
 // ---- the table ----
 
 struct RegionEntry {
+  RegionEntry(const RegionProgram& made_of, TileProgram tiles)
+      : program(made_of), instructions(std::move(tiles.instructions)), code(tiles.code) {
+    code.code = instructions.data();
+  }
+  RegionEntry(const RegionEntry&) = delete;
+  // What the table holds for it, with its text.
+  std::size_t bytes(std::size_t text) const {
+    std::size_t sum = sizeof *this + text + instructions.size() * sizeof(TileInstr);
+    sum += program.inputs.size() * sizeof(RegionInput) + program.outputs.size() * sizeof(int);
+    for (const RegionInstr& i : program.code) sum += sizeof i + i.in.size() * sizeof(int);
+    return sum;
+  }
+
   RegionProgram program;
+  std::vector<TileInstr> instructions;
   RegionCode code;
 };
 // Handles are read by kernels without a lock; entries are never freed.
-constexpr std::size_t kMostRegions = 1 << 16;
+constexpr std::size_t kMostRegions = 1 << 16, kMostRegionBytes = std::size_t{64} << 20;
 struct RegionTable {
   std::mutex mutex;
+  std::size_t bytes = 0;
   std::map<std::string, std::int32_t, std::less<>> by_text;
   std::unique_ptr<std::atomic<const RegionEntry*>[]> entries{new std::atomic<const RegionEntry*>[kMostRegions] {}};
 };
+
+// Of an op that may stand in a region. Where the operands' shapes are unknown, infer() cannot count them.
+std::size_t region_operands(const RegionInstr& i) {
+  if (const auto norm = region_as<LayerNorm>(*i.op, i.attrs)) return norm->bias ? 3 : 2;
+  return i.op->operands.size();
+}
 
 void check_program(const RegionProgram& p) {
   const auto bad = [](const std::string& what) { fail(ErrorCode::invalid_argument, "region: {}", what); };
@@ -140,7 +161,9 @@ void check_program(const RegionProgram& p) {
   if (!any_row) bad("expected an input that is no column");
   for (const RegionInstr& i : p.code) {
     if (!region_member(*i.op, i.attrs)) bad(fmt::format("{}{} may not stand in one", i.op->name, i.op->print(i.attrs)));
-    if (i.in.empty() || i.in.size() > 3) bad(fmt::format("{}: {} operands", i.op->name, i.in.size()));
+    if (const std::size_t expected = region_operands(i); i.in.size() != expected)
+      bad(fmt::format("{}: expected {} operand{}, found {}", i.op->name, expected, expected == 1 ? "" : "s",
+                      i.in.size()));
     bool all_columns = true;
     for (int v : i.in) {
       if (v < 0 || static_cast<std::size_t>(v) >= column.size())
@@ -163,7 +186,7 @@ RegionTable& regions() {
     auto* t = new RegionTable;  // never destroyed: kernels of detached workers may still read it
     RegionProgram same{{RegionInput{}}, {}, {0}};
     t->by_text.emplace(same.text(), 0);
-    t->entries[0] = new RegionEntry{same, make_region_code(same)};
+    t->entries[0] = new RegionEntry(same, make_region_code(same));
     return t;
   }();
   return table;
@@ -209,8 +232,13 @@ RegionId intern_region(const RegionProgram& program) {
   if (const auto it = table.by_text.find(text); it != table.by_text.end()) return {it->second};
   const std::size_t next = table.by_text.size();
   if (next >= kMostRegions) fail(ErrorCode::limit, "region: more than {} programs in one process", kMostRegions);
-  table.entries[next] = new RegionEntry{program, make_region_code(program)};
+  auto entry = std::make_unique<RegionEntry>(program, make_region_code(program));
+  const std::size_t bytes = entry->bytes(text.size());
+  if (bytes > kMostRegionBytes - table.bytes)
+    fail(ErrorCode::limit, "region: programs of more than {} MiB in one process", kMostRegionBytes >> 20);
   table.by_text.emplace(text, static_cast<std::int32_t>(next));
+  table.entries[next] = entry.release();
+  table.bytes += bytes;
   return {static_cast<std::int32_t>(next)};
 }
 
@@ -224,8 +252,8 @@ bool parse_value(std::string_view text, RegionId& v) {
   if (!program) return false;
   try {
     v = intern_region(*program);
-  } catch (const Error&) {
-    return false;
+  } catch (const Error& e) {  // of the text, not of a caller
+    fail(e.code() == ErrorCode::limit ? ErrorCode::limit : ErrorCode::format, "{}", e.what());
   }
   return true;
 }

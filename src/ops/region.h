@@ -37,14 +37,16 @@ struct RegionId {
 /// Whether an op with these attributes may stand in a region: element-wise ops of floats and booleans, and RmsNorm (of
 /// the whole axis), LayerNorm, Softmax, LogSoftmax and Reduce along axis -1.
 bool region_member(const OpDef& op, const AttrBlob& attrs);
-/// The handle of a program. Errors: invalid_argument (a value that is not there, an op that may not stand in a region,
-/// a column where a row is needed), limit (more inputs, outputs, instructions or programs than the table takes).
+/// The handle of a program. Errors: invalid_argument (a value that is not there, an op that may not stand in a region
+/// or has another number of operands, a column where a row is needed), limit (more inputs, outputs or instructions than
+/// a region takes, more programs or bytes than the table takes: 65536 and 64 MiB).
 RegionId intern_region(const RegionProgram& program);
 const RegionProgram& region_program(RegionId id);
 const RegionCode& region_code(RegionId id);  ///< what a backend runs; any thread
 
 // Found by the printer and the parser of attributes (ir/op_impl.h).
 std::string print_value(RegionId v);
+/// False for a text of another form. Errors: format (why intern_region() refuses the program), limit.
 bool parse_value(std::string_view text, RegionId& v);
 
 /// The results of a program. Inputs: f32, f16, bf16 or boolean, of shapes that broadcast to one shape [..., n], columns
@@ -61,10 +63,15 @@ struct Region {
   static std::vector<Sample> samples();
 };
 
-/// Makes the tile program of a checked region. Error(limit) when it is too long.
 /// The dtype of an instruction's result, from those of the values before it.
 DType region_dtype(const RegionInstr& instr, const std::vector<DType>& values);
-RegionCode make_region_code(const RegionProgram& program);
+/// A tile program and the instructions that its `code` is to point to.
+struct TileProgram {
+  std::vector<TileInstr> instructions;
+  RegionCode code;
+};
+/// Makes the tile program of a checked region. Error(limit) when it is too long.
+TileProgram make_region_code(const RegionProgram& program);
 
 using RegionOps = OpList<Region>;
 

@@ -26,7 +26,7 @@ class TileWriter {
  public:
   explicit TileWriter(const RegionProgram& program) : program_(program) {}
 
-  RegionCode run() {
+  TileProgram run() {
     for (std::size_t k = 0; k < program_.inputs.size(); ++k) {
       TileInstr load{.op = TileOp::load, .fn = static_cast<std::uint8_t>(k), .column = program_.inputs[k].column};
       values_.push_back(put(load));
@@ -44,7 +44,7 @@ class TileWriter {
     set_phases();
     place();
     finish();
-    return out_;
+    return {std::move(code_), out_};
   }
 
  private:
@@ -272,7 +272,6 @@ class TileWriter {
 
   void finish() {
     out_.instructions = static_cast<int>(code_.size());
-    std::copy(code_.begin(), code_.end(), out_.code);
     out_.inputs = static_cast<int>(program_.inputs.size());
     for (int o : program_.outputs) {
       const int v = values_[static_cast<std::size_t>(o)];
@@ -294,6 +293,6 @@ class TileWriter {
 
 }  // namespace
 
-RegionCode make_region_code(const RegionProgram& program) { return TileWriter(program).run(); }
+TileProgram make_region_code(const RegionProgram& program) { return TileWriter(program).run(); }
 
 }  // namespace rlx

@@ -27,7 +27,7 @@ enum class TileOp : std::uint8_t {
   maximum,      ///< NaN when either is
   minimum,
   compare,      ///< fn: Relation; 1 or 0
-  where,        ///< c where a is not 0, else b: a ? b : c
+  where,        ///< b where a is not 0, else c
   clamp,        ///< p .. q
   unary,        ///< fn: UnaryFunction
   activation,   ///< fn: Act
@@ -63,7 +63,7 @@ struct TileStore {
 };
 
 struct RegionCode {
-  TileInstr code[kTileCode];
+  const TileInstr* code = nullptr;  ///< `instructions` of them
   TileStore stores[kRegionOutputs];
   bool column_input[kRegionInputs] = {};  ///< one value per row
   int instructions = 0, outputs = 0, inputs = 0, phases = 1;

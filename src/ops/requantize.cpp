@@ -10,12 +10,10 @@
 namespace rlx {
 namespace {
 
-bool can_encode_blocks(DType d) { return is_quantized(d) && d != DType::xq8 && encoder(d) != nullptr; }
-
 std::vector<DType> encodable_dtypes() {
   std::vector<DType> list;
   for (const DTypeInfo& d : all_dtypes())
-    if (can_encode_blocks(d.dtype)) list.push_back(d.dtype);
+    if (encodes_blocks(d.dtype)) list.push_back(d.dtype);
   return list;
 }
 
@@ -32,7 +30,7 @@ void Quantize::infer(InferContext& c) const {
   c.dtype(0, {DType::f32});
   checks::array(c, 0);
   if (c.in(0).rank() < 1) c.fail("x: expected at least one axis, found {}", c.in(0).text());
-  if (!can_encode_blocks(dtype)) c.fail("dtype: expected one of {}, found {}", encodable_names(), rlx::name(dtype));
+  if (!encodes_blocks(dtype)) c.fail("dtype: expected one of {}, found {}", encodable_names(), rlx::name(dtype));
   checks::multiple(c, 0, info(dtype).block_elements, fmt::format("blocks of {}", rlx::name(dtype)));
   c.out(c.in(0).with(dtype));
 }

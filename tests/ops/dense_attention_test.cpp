@@ -109,6 +109,10 @@ TEST(section12_dense_attention, WrongOperandsAreNamed) {
   EXPECT_NE(shape_error(op, with(1, "f32[rows, 24]")).find("kv_heads * head_dim = 16 columns"), std::string::npos)
       << shape_error(op, with(1, "f32[rows, 24]"));
   EXPECT_NE(shape_error(op, with(3, "f32[batch + 1]")).find("q_start"), std::string::npos);
+  EXPECT_NE(shape_error(op, with(3, "i32[0]")).find("at least 1 value, found i32[0]"), std::string::npos);
+  EXPECT_EQ(shape_error(PoolSequences{}, {"f32[rows, 4]", "i32[0]"}),
+            "pool_sequences: seq_start: expected starts and an end, at least 1 value, found i32[0]");
+  EXPECT_EQ(shape_error(PoolSequences{}, {"f32[rows, 4]", "i32[1]"}), "no error");
   EXPECT_NE(shape_error(DenseAttention{.heads = 3, .kv_heads = 2}, good).find("multiple of the 2 KV heads, found 3"),
             std::string::npos);
   const DenseAttention biased{.heads = 4, .kv_heads = 2, .bias = AttentionBias::distances};

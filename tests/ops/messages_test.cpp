@@ -1,6 +1,7 @@
 // What a model author reads when shapes disagree, word by word.
 #include "ops/attention.h"
 #include "ops/block.h"
+#include "ops/control.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
@@ -24,6 +25,15 @@ TEST(Messages, Elementwise) {
   EXPECT_EQ(shape_error(Cast{}, {"i64[5]"}), "cast: x: expected f32 or f16 or bf16 or i32, found i64[5]");
   EXPECT_EQ(shape_error(Activation{}, {"kv<f32>[1, 64]"}),
             "activation: x: expected f32, found kv<f32>[1, 64]");
+}
+
+TEST(Messages, Loops) {
+  EXPECT_EQ(shape_error(While{}, {}), "while: expected at least 1 operand, found 0");
+  Scan over_blocks;  // a block may reach over several elements
+  over_blocks.scanned = 1;
+  over_blocks.length = 64;
+  EXPECT_EQ(shape_error(over_blocks, {"q8_0[64]"}),
+            "scan: scanned operand 0: expected [length, ...] of a dtype without blocks, found q8_0[64]");
 }
 
 TEST(Messages, Linear) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/constant.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
@@ -26,6 +27,20 @@ TEST(Values, AddAndMulBroadcastAsNumPy) {
   expect_near(
       run_op(Add{}, {f32({2, 1, 2}, {0, 1, 10, 11}), f32({3, 2}, {0, 0, 100, 100, 200, 200})}),
       {0, 1, 100, 101, 200, 201, 10, 11, 110, 111, 210, 211});
+}
+
+// Sizes are 64 bits wide; what an i32 holds of them is exact modulo 2^32.
+TEST(Values, IotaCountsModulo32Bits) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();  // -1 modulo 2^32
+  const auto counted = [](const Iota& op) {
+    const Tensor t = run_op(op, {});
+    const auto values = t.as<std::int32_t>();
+    return std::vector<std::int32_t>(values.begin(), values.end());
+  };
+  EXPECT_EQ(counted({.dims = {3}, .step = most}), (std::vector<std::int32_t>{0, -1, -2}));
+  EXPECT_EQ(counted({.dims = {3}, .start = (std::int64_t{1} << 53) + 1}), (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(counted({.dims = {2}, .start = (std::int64_t{1} << 31) - 1}),
+            (std::vector<std::int32_t>{2147483647, -2147483647 - 1}));
 }
 
 TEST(Values, Activations) {
