@@ -26,8 +26,8 @@ void say(std::string_view line);
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 void write_json(const nlohmann::ordered_json& json);
 
-/// Refuses a name of a result before work is done for it. Errors (usage): no name; a folder, or one in a folder that is not
-/// there; the file that `input` names or a file of the folder that it names, which would be lost.
+/// Refuses a name of a result before work is done for it. Errors (usage): no name; a folder, or one in a folder that is
+/// not there; the file that `input` names or a file of the folder that it names, which would be lost.
 void check_result_path(const std::string& path, const std::string& input);
 /// The same for results that are never written to stdout. Errors (usage): also "-".
 void check_result_file(const std::string& path, const std::string& input);

@@ -19,7 +19,8 @@ CompileProfile read_profile(const std::string& text) {
   if (text.find_first_of("./") == std::string::npos) {
     const std::span<const std::string> names = profiles::names();
     if (std::find(names.begin(), names.end(), text) == names.end())
-      fail(ErrorCode::usage, "--profile: expected a TOML file or one of {}, found \"{}\"", fmt::join(names, ", "), text);
+      fail(ErrorCode::usage, "--profile: expected a TOML file or one of {}, found \"{}\"", fmt::join(names, ", "),
+           text);
     return profiles::named(text);
   }
   return parse_profile_toml(read_text(text), text);

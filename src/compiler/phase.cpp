@@ -10,8 +10,8 @@
 namespace rlx {
 namespace {
 
-/// A node that looks at a size of the step, in a result's shape, an attribute or a sub-graph: what it makes of constants
-/// alone holds for that size only.
+/// A node that looks at a size of the step, in a result's shape, an attribute or a sub-graph: what it makes of
+/// constants alone holds for that size only.
 bool sees_sizes(const Graph& graph, const Node& n) {
   for (const Shape& s : n.results)
     if (std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); })) return true;

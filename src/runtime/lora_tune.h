@@ -29,7 +29,8 @@ struct LoraTuneOptions {
   CompileOptions compile;
   /// After each step: its number from 1 on, and the loss before its update, in nats per token.
   std::function<void(std::int64_t step, double loss)> progress;
-  std::function<bool()> cancelled;  ///< asked before each step and each window of a mean loss; losses of the rest stay out
+  /// Asked before each step and each window of a mean loss, which then is that of the windows so far.
+  std::function<bool()> cancelled;
 };
 
 struct LoraTuneResult {

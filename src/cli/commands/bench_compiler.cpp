@@ -53,7 +53,7 @@ ordered_json json_of(const CompilerBench& b, std::int64_t layers) {
           {"specialize_us", b.specialize_us},
           {"hit_us", b.hit_us},
           {"key_us", b.key_us()},
-          {"aot_load_ms", nullptr},  // of a file, which this decoder is not made from: load_ms of `run --aot-cache --stats`
+          {"aot_load_ms", nullptr},  // no file is read here: see load_ms of `run --aot-cache --stats`
           {"arena_over_bound", b.arena_over_bound},
           {"layers", layers},
           {"nodes", b.nodes},
