@@ -124,7 +124,8 @@ std::optional<CompileResult> AotCache::look_up(const AotName& name, const Backen
       // A size that a file does not hold costs no pass; a program that it does not hold is worth a word.
       if (!shared_->place().writable() && known == nullptr)
         shared_->warn(text() +
-                      ": made by another build, for another machine, other options or another state of the model; compiled again");
+                      ": made by another build, for another machine, other options or another state of the model; "
+                      "compiled again");
       return std::nullopt;
     }
     CompileResult result =
