@@ -33,6 +33,7 @@ class SharedList {
 
   void push_back(T item) { own().push_back(std::move(item)); }
   void resize(std::size_t size) { own().resize(size); }
+  void erase(const_iterator at) { own().erase(at); }
   void clear() { items_.reset(); }
 
  private:

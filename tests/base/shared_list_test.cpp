@@ -27,6 +27,7 @@ TEST(SharedList, AnEmptyListHasNoElementsToWalk) {
   EXPECT_EQ(none.begin(), none.end());
   SharedList<int> list = {1, 2, 3};
   const SharedList<int> copy = list;
+  list.erase(list.begin());
   list.resize(1);
   EXPECT_EQ(list.size(), 1u);
   list.clear();
