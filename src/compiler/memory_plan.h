@@ -18,11 +18,10 @@ struct Placement {
   std::int64_t arena_bytes = 0;
 };
 
-/// Each buffer goes to the smallest, or the first, gap between those that are alive at the same time. Several
-/// orders (by
-/// size, by size times life, by first use, by life) are tried until one meets the lower bound; when none does, the best
-/// is changed step by step, within a bound on work. The best placement is taken; equal buffers get equal offsets. Empty
-/// buffers get offset 0. `bottom`: buffers that lie at the bottom in this order, whatever else there is.
+/// Each buffer goes to the smallest, or the first, gap between those that are alive at the same time. Several orders
+/// (by size, by size times life, by first use, by life) are tried until one meets the lower bound; when none does, the
+/// best is changed step by step, within a bound on work. The best placement is taken; equal buffers get equal offsets.
+/// Empty buffers get offset 0. `bottom`: buffers that lie at the bottom in this order, whatever else there is.
 Placement place_buffers(std::span<const LiveBuffer> buffers, std::span<const std::size_t> bottom = {});
 
 /// Largest sum of bytes (rounded up to 64) alive at one call: no placement can be smaller.

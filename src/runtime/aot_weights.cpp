@@ -215,7 +215,19 @@ void CachedWeights::fill(std::vector<Item> items, const Pack& pack, Workers& wor
   if (load->bytes() >= options_.read_at_once) {
     for (const Item& i : items)
       if (i.wanted) gate.expect(i.bytes);
-    readers_.emplace_back([this, load, items = std::move(items), pack, &gate] { read_rest(load, items, pack, gate); });
+    try {
+      readers_.emplace_back([this, load, items = std::move(items), pack, &gate] {
+        try {
+          read_rest(load, items, pack, gate);
+        } catch (const std::exception& e) {
+          gate.give_up(e.what());
+        }
+      });
+    } catch (const std::exception& e) {
+      // No thread: whoever binds these weights gets the error, and nobody waits for them.
+      gate.give_up(e.what());
+      throw;
+    }
     return;
   }
   bool good = true;
@@ -236,9 +248,10 @@ void CachedWeights::fill(std::vector<Item> items, const Pack& pack, Workers& wor
 
 void CachedWeights::read_rest(std::shared_ptr<Load> load, std::vector<Item> items, const Pack& pack, WeightGate& gate) {
   Workers alone(1);
-  bool good = true;
+  bool good = true, whole = true;
   load->read(stop_, [&](const Item& i, bool as_kept) {
-    if (stop_) return gate.arrived(i.bytes, "the session ends");
+    whole = whole && !stop_;
+    if (!whole) return gate.arrived(i.bytes, "the session ends");
     std::string failure;
     if (!as_kept) {
       if (good) cache_->reject(load->name(), load->path() + ": the weights do not have their digest");
@@ -251,7 +264,8 @@ void CachedWeights::read_rest(std::shared_ptr<Load> load, std::vector<Item> item
     }
     gate.arrived(i.bytes, failure);
   });
-  if (stop_) return;
+  // A session that ends after the last item arrived has all that is to be written.
+  if (!whole) return;
   if (good) {
     cache_->count(&AotStatistics::hits, load->name());
     cache_->place().mark_used(load->name());

@@ -1,75 +1,19 @@
 #include "runtime/artefact.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/work_folder.h"
 
 namespace rlx {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kWorkFolder = ".rlx-compile-";
-
-// A descriptor of a folder, locked while its process lives; -1: another process has it.
-int lock_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  struct stat st {};
-  if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &st) == 0 && st.st_nlink > 0) return fd;
-  if (fd >= 0) ::close(fd);
-  return -1;
-}
-
-// What killed processes left beside the result: folders that nobody holds locked.
-void remove_leftovers(const fs::path& parent) {
-  std::error_code error;
-  std::vector<fs::path> left;
-  for (fs::directory_iterator e(parent, error), end; !error && e != end; e.increment(error))
-    if (e->path().filename().native().starts_with(kWorkFolder)) left.push_back(e->path());
-  for (const fs::path& folder : left)
-    if (const int fd = lock_folder(folder); fd >= 0) {
-      fs::remove_all(folder, error);
-      ::close(fd);
-    }
-}
-
-// A folder of its own beside the result, so that the files can be joined without a second disk.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& beside) {
-    const fs::path parent = beside.has_parent_path() ? beside.parent_path() : fs::path(".");
-    remove_leftovers(parent);
-    // Another process may take a folder for a leftover between its making and its lock.
-    for (int tries = 0; tries < 100 && lock_ < 0; ++tries) {
-      std::string name = (parent / kWorkFolder).string() + "XXXXXX";
-      if (::mkdtemp(name.data()) == nullptr)
-        fail(ErrorCode::io, "{}: cannot write beside it: {}", beside.string(), std::strerror(errno));
-      path_ = name;
-      lock_ = lock_folder(path_);
-    }
-    if (lock_ < 0) fail(ErrorCode::io, "{}: cannot keep a folder beside it", beside.string());
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    ::close(lock_);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-  int lock_ = -1;
-};
 
 // The mode of an ordinary file, but for others' right to write: such a file would not be read (aot_image.cpp).
 void share_file(const fs::path& file) {
@@ -84,7 +28,8 @@ ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const D
   build.context = options.context;
   LoadedModel loaded = load_model(model, build);
   require_decoder(loaded);
-  const WorkFolder work(file);
+  // Beside the result, so that its parts can be joined without a second disk.
+  const WorkFolder work(file.has_parent_path() ? file.parent_path() : ".", ".rlx-compile-");
   std::string trouble;
   AotOptions cache_options;
   cache_options.folder = work.path();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/device.h"
+#include "runtime/bench_aot.h"
 
 namespace rlx {
 
@@ -11,6 +12,7 @@ struct CompilerBenchOptions {
   std::int64_t layers = 32;
   std::int64_t repetitions = 20;  ///< of what takes milliseconds; what takes less is repeated in proportion
   Device device = Device::cpu();
+  std::int64_t aot_mib = 1024;  ///< of the artefact that is started from; 0: none
 };
 
 /// Medians over wall time, of one thread; `_cpu` is the processor's time in the same repetitions, which a busy machine
@@ -27,6 +29,7 @@ struct CompilerBench {
   double verify_us = 0;         ///< per 100 nodes of MIR
   double arena_over_bound = 0;  ///< the worst of several sizes, of the model with rows of full width
   std::int64_t nodes = 0, calls = 0;  ///< of MIR and LIR
+  AotBench aot;
   std::int64_t weight_bytes_copied = 0;  ///< by building HIR and specialising: widened params, and stored bytes read
 
   double key_us() const;  ///< the slowest of the keys

@@ -10,14 +10,15 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "models/architecture.h"
 
 namespace rlx {
 
-/// All tensors share one region, as large as the largest.
+/// Without a file all tensors share one region, as large as the largest.
 class SyntheticDecoder::Weights : public WeightSource {
  public:
-  explicit Weights(const SyntheticShape& s) {
+  Weights(const SyntheticShape& s, const std::filesystem::path& file) {
     matrix("token_embd.weight", s.vocab, s.hidden);
     matrix("output.weight", s.vocab, s.hidden);
     vector("output_norm.weight", s.hidden);
@@ -33,11 +34,10 @@ class SyntheticDecoder::Weights : public WeightSource {
       matrix(b + "ffn_up.weight", s.inner, s.hidden);
       matrix(b + "ffn_down.weight", s.hidden, s.inner);
     }
-    for (const auto& [name, size] : sizes_) bytes_ = std::max(bytes_, size);
-    region_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (region_ == MAP_FAILED)
-      fail(ErrorCode::memory, "a synthetic decoder: no address space for {} bytes", bytes_);
-    for (auto& [name, ref] : tensors_) ref.data = {static_cast<const std::byte*>(region_), sizes_[name]};
+    if (file.empty())
+      share_region();
+    else
+      map_file(file);
   }
   Weights(const Weights&) = delete;
   ~Weights() override {
@@ -56,6 +56,7 @@ class SyntheticDecoder::Weights : public WeightSource {
   const std::string& origin() const override { return origin_; }
 
   std::int64_t touched_bytes() const {
+    if (region_ == MAP_FAILED) return 0;
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     std::vector<unsigned char> resident((bytes_ + page - 1) / page);
     if (mincore(region_, bytes_, resident.data()) != 0) return 0;
@@ -64,6 +65,30 @@ class SyntheticDecoder::Weights : public WeightSource {
   }
 
  private:
+  void share_region() {
+    for (const auto& [name, size] : sizes_) bytes_ = std::max(bytes_, size);
+    region_ = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region_ == MAP_FAILED)
+      fail(ErrorCode::memory, "a synthetic decoder: no address space for {} bytes", bytes_);
+    for (auto& [name, ref] : tensors_) ref.data = {static_cast<const std::byte*>(region_), sizes_[name]};
+  }
+  void map_file(const std::filesystem::path& path) {
+    std::map<std::string, std::size_t> offsets;
+    std::size_t at = 0;
+    for (const auto& [name, size] : sizes_) {
+      offsets[name] = at;
+      at += static_cast<std::size_t>(round_up(static_cast<std::int64_t>(size), 64));
+    }
+    write_file_atomic(path, std::string_view("\0", 1));
+    std::error_code error;
+    std::filesystem::resize_file(path, at, error);
+    if (error) fail(ErrorCode::io, "{}: cannot make a file of {} bytes: {}", path.string(), at, error.message());
+    file_ = std::make_unique<MappedFile>(path);
+    for (auto& [name, ref] : tensors_) {
+      ref.data = file_->bytes().subspan(offsets[name], sizes_[name]);
+      ref.file = file_.get();
+    }
+  }
   void add(const std::string& name, DType dtype, std::vector<std::int64_t> shape, std::int64_t bytes) {
     tensors_[name] = {name, dtype, std::move(shape), {}, nullptr};
     sizes_[name] = static_cast<std::size_t>(bytes);
@@ -77,11 +102,19 @@ class SyntheticDecoder::Weights : public WeightSource {
   std::string origin_ = "synthetic decoder";
   std::map<std::string, WeightRef, std::less<>> tensors_;
   std::map<std::string, std::size_t, std::less<>> sizes_;
+  std::unique_ptr<MappedFile> file_;
   std::size_t bytes_ = 0;
   void* region_ = MAP_FAILED;
 };
 
-SyntheticDecoder::SyntheticDecoder(const SyntheticShape& s) : weights_(std::make_shared<Weights>(s)) {
+SyntheticDecoder::SyntheticDecoder(const SyntheticShape& s)
+    : SyntheticDecoder(s, std::make_shared<Weights>(s, std::filesystem::path())) {}
+
+SyntheticDecoder::SyntheticDecoder(const SyntheticShape& s, const std::filesystem::path& file)
+    : SyntheticDecoder(s, std::make_shared<Weights>(s, file)) {}
+
+SyntheticDecoder::SyntheticDecoder(const SyntheticShape& s, std::shared_ptr<const Weights> weights)
+    : weights_(std::move(weights)) {
   config_.architecture = "llama";
   config_.name = fmt::format("synthetic {} layers", s.layers);
   config_.file = weights_->origin();

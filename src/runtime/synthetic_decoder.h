@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 
 #include "flow/built_model.h"
@@ -20,15 +21,19 @@ class SyntheticDecoder {
  public:
   /// Matrices in q8_0, norms in f32. Error(memory): no address space for the largest tensor.
   explicit SyntheticDecoder(const SyntheticShape& shape);
+  /// The same over a new file of zeros, mapped as a checkpoint is; where the file system can, without blocks on disk.
+  /// Errors (io): the file cannot be made.
+  SyntheticDecoder(const SyntheticShape& shape, const std::filesystem::path& file);
 
   /// The flow over the weights: a new HIR each time.
   BuiltModel build() const;
-  /// Bytes of weights that were read since the start, in pages of the system.
+  /// Bytes of weights that were read since the start, in pages of the system; 0 with a file.
   std::int64_t touched_bytes() const;
   const DecoderConfig& config() const { return config_; }
 
  private:
   class Weights;
+  SyntheticDecoder(const SyntheticShape& shape, std::shared_ptr<const Weights> weights);
   DecoderConfig config_;
   std::shared_ptr<const Weights> weights_;
 };

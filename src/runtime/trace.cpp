@@ -34,7 +34,8 @@ class TraceWriter {
       if (!s->lanes.empty()) write_phases(*s, workers);
       ++number;
     }
-    return "{\"traceEvents\": [\n" + text_ + "\n], \"displayTimeUnit\": \"ns\"}\n";
+    return "{\"traceEvents\": [\n" + text_ +
+           fmt::format("\n], \"displayTimeUnit\": \"ns\", \"otherData\": {{\"left_out\": {}}}}}\n", trace_.left_out());
   }
 
  private:
@@ -129,6 +130,13 @@ std::size_t Trace::events() const {
   std::size_t n = 0;
   for (const auto& s : steps_)
     for (const TraceLane& lane : s->lanes) n += lane.events().size();
+  return n;
+}
+
+std::size_t Trace::left_out() const {
+  std::size_t n = 0;
+  for (const auto& s : steps_)
+    for (const TraceLane& lane : s->lanes) n += lane.left_out();
   return n;
 }
 

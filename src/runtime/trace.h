@@ -28,14 +28,19 @@ class alignas(64) TraceLane {
         .count();
   }
   void reserve(std::size_t events) { events_.reserve(events); }
-  /// Allocates nothing: what is beyond the reserve is left out.
+  /// Allocates nothing: what is beyond the reserve (bodies of loops, which run often) is left out and counted.
   void add(const TraceEvent& e) noexcept {
-    if (events_.size() < events_.capacity()) events_.push_back(e);
+    if (events_.size() < events_.capacity())
+      events_.push_back(e);
+    else
+      ++left_out_;
   }
   const std::vector<TraceEvent>& events() const { return events_; }
+  std::size_t left_out() const { return left_out_; }
 
  private:
   std::vector<TraceEvent> events_;
+  std::size_t left_out_ = 0;
 };
 
 /// Records the time from its making to its end; does nothing without a lane.
@@ -71,15 +76,16 @@ class Trace {
 
   const std::vector<std::unique_ptr<Step>>& steps() const { return steps_; }
   std::size_t events() const;
+  std::size_t left_out() const;  ///< events that lanes had no room for
 
  private:
   std::vector<std::unique_ptr<Step>> steps_;
 };
 
-/// {"traceEvents": [...], "displayTimeUnit": "ns"}: one track per worker with its steps, and in them its calls (kernel,
-/// op, origin, phase, bytes, operations) and waits; a track of phases. Times in microseconds from the first step.
-/// Bytes and operations are estimates (compiler/cost.h); attention over a cache counts the rows of all steps so far,
-/// as one sequence that starts empty has them.
+/// {"traceEvents": [...], "displayTimeUnit": "ns", "otherData": {"left_out": events without room}}: one track for each
+/// worker with its steps, and in them its calls (kernel, op, origin, phase, bytes, operations) and waits; a track of
+/// phases. Times in microseconds from the first step. Bytes and operations are estimates (compiler/cost.h); attention
+/// over a cache counts the rows of all steps so far, as one sequence that starts empty has them.
 std::string trace_json(const Trace& trace, const std::string& title);
 
 }  // namespace rlx

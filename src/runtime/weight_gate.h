@@ -28,6 +28,15 @@ class WeightGate {
     arrived_.notify_all();
   }
 
+  /// Nobody will fill what has not arrived: it counts as failed, for this reason.
+  void give_up(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [entry, state] : states_)
+      if (state == State::open) state = State::failed;
+    if (pending_.exchange(0, std::memory_order_release) > 0 && failure_.empty()) failure_ = reason;
+    arrived_.notify_all();
+  }
+
   /// False: the entry could not be filled. Addresses that nobody expects are ready.
   bool wait(const std::byte* entry) {
     std::unique_lock lock(mutex_);

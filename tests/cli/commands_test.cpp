@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 std::string tokenizer() {
-  return std::string(RLX_TEST_DIR) + "/goldens/tokenizers/qwen2/tokenizer.json";
+  return RLX_TEST_DIR "/goldens/tokenizers/qwen2/tokenizer.json";
 }
 
 TEST(Commands, VersionAndHelp) {

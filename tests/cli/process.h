@@ -46,7 +46,7 @@ inline std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline std::string program() { return std::string(RLX_BINARY_DIR) + "/rlx"; }
+inline std::string program() { return RLX_BINARY_DIR "/rlx"; }
 
 /// `words`: the program first. `settings`: words for env(1) on top of this environment, NAME=VALUE or -u NAME.
 inline Outcome run_words(std::vector<std::string> words, const std::string& input = "",
@@ -85,7 +85,7 @@ inline Outcome rlx(std::vector<std::string> arguments, const std::string& input 
 }
 
 inline std::string golden_model(const std::string& name) {
-  return std::string(RLX_TEST_DIR) + "/goldens/models/" + name;
+  return std::string(RLX_TEST_DIR "/goldens/models/") + name;
 }
 
 /// The last line of stderr: the complaint.

@@ -13,7 +13,7 @@ class DemoModel : public testing::Test {
  protected:
   void SetUp() override {
     const Outcome where =
-        run_words({"/bin/bash", std::string(RLX_SOURCE_DIR) + "/scripts/demo-model.sh", "path"});
+        run_words({"/bin/bash", std::string(RLX_SOURCE_DIR "/scripts/demo-model.sh"), "path"});
     path = last_line(where.out);
     if (!fs::exists(path)) GTEST_SKIP() << "the demo model is not at " << path;
   }

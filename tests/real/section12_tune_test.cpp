@@ -12,14 +12,14 @@ using nlohmann::json;
 // 20 steps of 64 tokens lower the loss on a page of text by a fifth and more, and the adapter runs with the model.
 TEST(DemoModelTune, section12_TwentyStepsLowerTheLossAndTheAdapterRuns) {
   const Outcome where =
-      run_words({"/bin/bash", std::string(RLX_SOURCE_DIR) + "/scripts/demo-model.sh", "path"});
+      run_words({"/bin/bash", std::string(RLX_SOURCE_DIR "/scripts/demo-model.sh"), "path"});
   const std::string path = last_line(where.out);
   if (!fs::exists(path)) GTEST_SKIP() << "the demo model is not at " << path;
   if (std::string(RLX_TEST_SANITIZE) != "")
     GTEST_SKIP() << "minutes under a sanitizer; the toy model of runtime is tuned";
   const Scratch scratch;
   const std::string adapter = (scratch / "adapter.safetensors").string(),
-                    text = std::string(RLX_SOURCE_DIR) + "/docs/one-token.md";
+                    text = std::string(RLX_SOURCE_DIR "/docs/one-token.md");
   const Outcome tuned = rlx({"tune", path, "-f", text, "-o", adapter, "--json"});
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   const json result = json::parse(tuned.out);

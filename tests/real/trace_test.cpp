@@ -7,7 +7,7 @@ namespace rlx::cli {
 namespace {
 
 TEST(DemoTrace, WritesPromptAndTokens) {
-  const Outcome where = run_words({"/bin/bash", std::string(RLX_SOURCE_DIR) + "/scripts/demo-model.sh", "path"});
+  const Outcome where = run_words({"/bin/bash", std::string(RLX_SOURCE_DIR "/scripts/demo-model.sh"), "path"});
   const std::string model = last_line(where.out);
   if (!fs::exists(model)) GTEST_SKIP() << "the demo model is not at " << model;
   const Scratch scratch;

@@ -28,7 +28,7 @@ TEST(CompilerBench, section6_BuildingAndPlacingReadsNoWeight) {
 }
 
 TEST(CompilerBench, StatesEveryFigure) {
-  const CompilerBench b = bench_compiler({.layers = 2, .repetitions = 1, .device = Device::cpu()});
+  const CompilerBench b = bench_compiler({.layers = 2, .repetitions = 1, .device = Device::cpu(), .aot_mib = 64});
   for (const double figure : {b.hir_ms, b.template_ms, b.place_us, b.specialize_us, b.hit_us, b.variant_key_us,
                               b.component_key_us, b.executable_key_us, b.verify_us})
     EXPECT_GT(figure, 0);
@@ -37,13 +37,16 @@ TEST(CompilerBench, StatesEveryFigure) {
   EXPECT_GE(b.arena_over_bound, 1);
   EXPECT_LE(b.arena_over_bound, 1.05);
   EXPECT_EQ(b.weight_bytes_copied, 0);
+  EXPECT_EQ(b.aot.reason, "");
+  EXPECT_GT(b.aot.load_ms, 0);
+  EXPECT_GT(b.aot.bytes, std::int64_t{64} << 20) << "more than is read at once";
 }
 
 constexpr double kArenaOverBound = 1.05;
 
 TEST(CompilerBench, section6_ArenasOfAllGoldenFamiliesAreNearTheirBound) {
   int models = 0;
-  for (const auto& folder : std::filesystem::directory_iterator(std::string(RLX_TEST_DIR) + "/goldens/models")) {
+  for (const auto& folder : std::filesystem::directory_iterator(std::string(RLX_TEST_DIR "/goldens/models"))) {
     if (!std::filesystem::exists(folder.path() / "config.json")) continue;
     const LoadedModel model = load_model(folder.path());
     const CompileResult compiled = compile(model.model.graph, CompileOptions{}, find_backend(Device::cpu()));

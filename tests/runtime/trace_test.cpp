@@ -54,6 +54,17 @@ TEST(Trace, HoldsEveryCallOfEveryStepOnEveryWorker) {
   }
 }
 
+TEST(Trace, CountsWhatItHasNoRoomFor) {
+  Trace trace;
+  trace.begin_step(std::make_shared<Program>(), {}, 1);
+  TraceLane& lane = *trace.lane(0);
+  lane.add({1, 2, 0, TraceKind::call});
+  trace.end_step();
+  EXPECT_EQ(trace.left_out(), 1u) << "a program without calls reserves nothing";
+  EXPECT_EQ(json::parse(trace_json(trace, "loop"))["otherData"]["left_out"], 1);
+  EXPECT_EQ(TracedRun(1).trace.left_out(), 0u);
+}
+
 TEST(Trace, SpansNestAndTimesGrow) {
   const TracedRun run(2);
   struct Open {

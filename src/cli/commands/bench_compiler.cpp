@@ -13,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CompilerBenchFlags {
-  std::optional<std::int64_t> layers, repetitions;
+  std::optional<std::int64_t> layers, repetitions, aot_mib;
   std::optional<std::string> device;
   bool json = false;
 };
@@ -41,6 +41,12 @@ std::string table(const CompilerBench& b, std::int64_t layers) {
   text += target_row("key of a component", us(b.component_key_us), b.component_key_us, 1, "at most 1 us");
   text += target_row("key of an executable", us(b.executable_key_us), b.executable_key_us, 1, "at most 1 us");
   text += target_row("verifier, per 100 nodes", us(b.verify_us), b.verify_us, 20, "at most 20 us");
+  if (b.aot.reason.empty() && b.aot.bytes > 0)
+    text += target_row(fmt::format("start of an artefact of {} MiB to its first op", b.aot.bytes >> 20),
+                       ms(b.aot.load_ms), b.aot.load_ms, 50, "at most 50 ms for 1 GB");
+  else
+    text += fmt::format("{:<52} {:>12}   {}\n", "start of an artefact to its first op", "-",
+                        b.aot.reason.empty() ? "left out" : b.aot.reason);
   text += target_row("arena over its lower bound, worst of 8 sizes", fmt::format("{:.3f} x", b.arena_over_bound),
                      b.arena_over_bound, 1.05, "at most 1.05 x");
   text += target_row("bytes of weights copied or read",
@@ -53,8 +59,9 @@ ordered_json json_of(const CompilerBench& b, std::int64_t layers) {
           {"specialize_us", b.specialize_us},
           {"hit_us", b.hit_us},
           {"key_us", b.key_us()},
-          {"aot_load_ms", nullptr},  // no file is read here: see load_ms of `run --aot-cache --stats`
+          {"aot_load_ms", b.aot.bytes > 0 ? ordered_json(b.aot.load_ms) : ordered_json(nullptr)},
           {"arena_over_bound", b.arena_over_bound},
+          {"aot_bytes", b.aot.bytes},
           {"layers", layers},
           {"nodes", b.nodes},
           {"calls", b.calls},
@@ -73,6 +80,7 @@ int run_bench_compiler(const CompilerBenchFlags& f) {
   CompilerBenchOptions options;
   options.layers = f.layers.value_or(options.layers);
   options.repetitions = f.repetitions.value_or(options.repetitions);
+  options.aot_mib = f.aot_mib.value_or(options.aot_mib);
   if (f.device) options.device = Device::parse(*f.device);
   const CompilerBench result = bench_compiler(options);
   if (f.json)
@@ -87,6 +95,8 @@ Job declare_bench_compiler(Arguments& a) {
   a.integer("--layers", f->layers, {1, 1024}, "Layers of the decoder, which has shapes and no weights [32]");
   a.integer("-r,--repetitions", f->repetitions, {1, 10000},
             "Repetitions of a template build; more of what is short [20]");
+  a.integer("--aot-mib", f->aot_mib, {0, 65536},
+            "MiB of the artefact that is written to TMPDIR and started from; 0: none [1024]");
   a.text("--device", f->device, "cpu or reference [cpu]");
   a.flag("--json", f->json, "One JSON object");
   return [f] { return run_bench_compiler(*f); };

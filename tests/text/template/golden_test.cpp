@@ -13,7 +13,7 @@
 namespace rlx {
 namespace {
 
-const std::string kFolder = std::string(RLX_TEST_DIR) + "/goldens/chat_templates/";
+const std::string kFolder = std::string(RLX_TEST_DIR "/goldens/chat_templates/");
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
