@@ -85,7 +85,11 @@ void weight(InferContext& c, Operand o, int rank) {
   if (!stored)
     c.fail("{}: expected a dtype that weights are stored in, found {}", o.called(c),
            c.in(o.index).text());
-  if (is_quantized(d)) multiple(c, o, info(d).block_elements, fmt::format("blocks of {}", rlx::name(d)));
+  if (!is_quantized(d)) return;
+  // Verifying comes here for every product of a model: the text is made only when it is needed.
+  const std::int64_t block = info(d).block_elements;
+  const auto columns = shape.dim(-1).constant();
+  if (!columns || *columns % block != 0) multiple(c, o, block, fmt::format("blocks of {}", rlx::name(d)));
 }
 
 void vector(InferContext& c, Operand o, DType dtype, Dim n, std::string_view of) {

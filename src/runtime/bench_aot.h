@@ -10,9 +10,9 @@
 namespace rlx {
 
 struct AotBench {
-  double load_ms = 0;            ///< median: flow, cache, program, weights file opened, first call of the first step done
-  std::int64_t bytes = 0;        ///< of the artefact's files
-  std::string reason;            ///< why there is no figure; empty when there is one
+  double load_ms = 0;     ///< median: from nothing to the end of the first call of the first step
+  std::int64_t bytes = 0;  ///< of the artefact's files
+  std::string reason;      ///< why there is no figure; empty when there is one
 };
 
 /// Writes a decoder without content (runtime/synthetic_decoder.h) whose artefact has about `mib` MiB to a folder of its

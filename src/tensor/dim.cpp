@@ -1,6 +1,7 @@
 #include "tensor/dim.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <mutex>
@@ -291,19 +292,38 @@ Dim::Dim(Symbol symbol) {
   handle_ = table().intern({Term{{{a, 1}}, 1}}).handle_;
 }
 
-Dim operator+(Dim a, Dim b) {
-  if (((a.handle_ | b.handle_) & kPolynomialBit) == 0)
-    return Dim(std::int64_t{a.handle_} + b.handle_);
+namespace {
+
+// The last results of one operator in this thread, by both handles. Shapes are inferred again at every verification:
+// the same few sums and products, whose polynomials cost a microsecond each.
+class DimMemo {
+ public:
+  template <typename F>
+  Dim get(Dim a, Dim b, F&& make) {
+    const std::uint64_t key = std::uint64_t{a.handle()} << 32 | b.handle();
+    Slot& slot = slots_[(a.handle() * 31 + b.handle()) % slots_.size()];
+    if (slot.used && slot.key == key) return slot.value;
+    const Dim value = make();
+    slot = {true, key, value};
+    return value;
+  }
+
+ private:
+  struct Slot {
+    bool used = false;
+    std::uint64_t key = 0;
+    Dim value;
+  };
+  std::array<Slot, 128> slots_{};
+};
+
+Dim sum(Dim a, Dim b) {
   Polynomial p = table().polynomial(a);
   for (Term& t : table().polynomial(b)) p.push_back(std::move(t));
   return normal(std::move(p));
 }
 
-Dim operator-(Dim a, Dim b) { return a + b * Dim(std::int64_t{-1}); }
-
-Dim operator*(Dim a, Dim b) {
-  if (a == Dim(1)) return b;
-  if (b == Dim(1)) return a;
+Dim product(Dim a, Dim b) {
   const Polynomial left = table().polynomial(a), right = table().polynomial(b);
   if (left.size() * right.size() > 1 << 16) too_long();
   Polynomial p;
@@ -312,6 +332,24 @@ Dim operator*(Dim a, Dim b) {
     for (const Term& y : right)
       p.push_back({multiply(x.powers, y.powers), mul(x.coefficient, y.coefficient)});
   return normal(std::move(p));
+}
+
+}  // namespace
+
+Dim operator+(Dim a, Dim b) {
+  if (((a.handle_ | b.handle_) & kPolynomialBit) == 0)
+    return Dim(std::int64_t{a.handle_} + b.handle_);
+  thread_local DimMemo memo;
+  return memo.get(a, b, [&] { return sum(a, b); });
+}
+
+Dim operator-(Dim a, Dim b) { return a + b * Dim(std::int64_t{-1}); }
+
+Dim operator*(Dim a, Dim b) {
+  if (a == Dim(1)) return b;
+  if (b == Dim(1)) return a;
+  thread_local DimMemo memo;
+  return memo.get(a, b, [&] { return product(a, b); });
 }
 
 Dim ceil_div(Dim a, std::int64_t by) {
@@ -362,7 +400,7 @@ bool Dim::is_constant() const { return constant().has_value(); }
 
 std::optional<std::int64_t> Dim::constant() const {
   if ((handle_ & kPolynomialBit) == 0) return std::int64_t{handle_};
-  const Polynomial p = table().polynomial(*this);
+  const Polynomial& p = table().stored(*this);
   if (p.size() == 1 && p[0].powers.empty()) return p[0].coefficient;
   return std::nullopt;
 }
