@@ -30,7 +30,8 @@ target_compile_options(rlx_base_flags INTERFACE
   -ffp-contract=off
   # g++ 12 sees overlaps and overflows inside std::string and std::vector that are not there (its bugs 105329, 105651,
   # 107852); clang and the sanitizers watch in its place.
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(rlx_base_flags INTERFACE -march=x86-64-v2)
 endif()
