@@ -128,7 +128,7 @@ class PlacementSearch {
  public:
   PlacementSearch(std::span<const LiveBuffer> buffers, std::span<const std::size_t> bottom, Order order,
                   const Neighbours& neighbours)
-      : buffers_(buffers), least_(lower_bound(buffers)), order_(std::move(order)), neighbours_(neighbours),
+      : buffers_(buffers), least_(lower_bound(buffers)), order_(std::move(order)),
         placer_(buffers, neighbours, bottom) {
     best_.arena_bytes = std::numeric_limits<std::int64_t>::max();
   }
@@ -206,7 +206,6 @@ class PlacementSearch {
   std::int64_t least_;
   Order order_, best_order_;
   Fit best_fit_ = Fit::best;
-  const Neighbours& neighbours_;
   Placer placer_;
   Placement best_;
   std::uint64_t state_ = 1;

@@ -84,10 +84,10 @@ std::vector<Sample> GatedDelta::samples() {
   std::size_t turn = 0;
   const auto add = [&](const std::string& name, std::vector<Dim> leading, const Sizes& size,
                        std::vector<SampleOperand> state) {
-    const auto rows = [&](std::int64_t columns, float scale) {
+    const auto rows = [&](std::int64_t columns, float spread) {
       std::vector<Dim> dims = leading;
       dims.push_back(columns);
-      return SampleOperand{Shape(std::span<const Dim>(dims), DType::f32), Fill::normal, scale, {}};
+      return SampleOperand{Shape(std::span<const Dim>(dims), DType::f32), Fill::normal, spread, {}};
     };
     GatedDelta op{.heads = size.heads, .key_heads = size.key_heads};
     op.l2_norm = turn % 3 != 1;
