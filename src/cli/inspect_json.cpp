@@ -10,7 +10,7 @@ using nlohmann::ordered_json;
 namespace {
 
 std::string attributes(const OpDef& def, const AttrBlob& attrs) {
-  const std::string text = def.print != nullptr ? def.print(attrs) : "";
+  const std::string text = def.print(attrs);
   return text.starts_with(" ") ? text.substr(1) : text;
 }
 

@@ -11,7 +11,7 @@ namespace rlx {
 namespace {
 
 std::string attributes_text(const OpDef& def, const AttrBlob& attrs) {
-  const std::string text = def.print != nullptr ? def.print(attrs) : "";
+  const std::string text = def.print(attrs);
   return text.starts_with(" ") ? text.substr(1) : text;
 }
 

@@ -17,7 +17,7 @@ bool sees_sizes(const Graph& graph, const Node& n) {
     if (std::any_of(s.dims().begin(), s.dims().end(), [](Dim d) { return !d.is_constant(); })) return true;
   std::vector<Symbol> symbols;
   n.def->collect_dims(n.attrs, symbols);
-  if (n.def->visit_graphs != nullptr) {
+  if (n.def->has_graphs) {
     AttrBlob attrs = n.attrs;
     n.def->visit_graphs(attrs, [&](GraphRef& ref) {
       for (const Symbol s : collect_symbols(graph.subgraph(ref))) symbols.push_back(s);

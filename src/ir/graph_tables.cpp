@@ -89,14 +89,14 @@ Value Graph::import_node(const Graph& from, const Node& n, std::vector<Value> in
     return add_constant(intern(from.constants_[static_cast<std::size_t>(c->data.index)]), n.origin);
   if (n.def->has(Trait::source)) return add_source(*n.def, n.name, n.results[0], n.origin);
   AttrBlob attrs = n.attrs;
-  if (n.def->visit_graphs != nullptr)
+  if (n.def->has_graphs)
     n.def->visit_graphs(attrs, [&](GraphRef& ref) { ref = add_subgraph(from.subgraph(ref)); });
   return add(*n.def, attrs, std::move(inputs), n.origin);
 }
 
 std::vector<GraphRef> subgraphs_of(const Node& node) {
   std::vector<GraphRef> refs;
-  if (node.def->visit_graphs == nullptr) return refs;
+  if (!node.def->has_graphs) return refs;
   AttrBlob attrs = node.attrs;
   node.def->visit_graphs(attrs, [&](GraphRef& ref) { refs.push_back(ref); });
   return refs;

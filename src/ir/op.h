@@ -59,6 +59,7 @@ constexpr std::uint64_t op_id(std::string_view name) {
 /// A named attribute: `field("eps", &RmsNorm::eps)`.
 template <typename Op, typename T>
 struct Field {
+  using Type = T;
   std::string_view name;
   T Op::*member;
 };
@@ -90,6 +91,22 @@ concept NamedEnum = std::is_enum_v<E> && requires(E e) {
   { enum_names(e) } -> std::convertible_to<std::span<const std::string_view>>;
 };
 
+/// What attributes of one type share. Values lie in blobs, at any address.
+struct AttrType {
+  std::string (*print)(const std::byte* value);
+  bool (*parse)(std::string_view text, std::byte* value);  ///< false: another form; the value stays
+  bool (*equal)(const std::byte* a, const std::byte* b);
+  std::string (*described)();  ///< "an integer", "one of silu, gelu"
+  void (*bind_dims)(std::byte* value, const DimBinding&) = nullptr;  ///< nullptr: holds no sizes
+  void (*collect_dims)(const std::byte* value, std::vector<Symbol>&) = nullptr;
+  bool is_graph = false;
+};
+struct AttrField {
+  std::string_view name;
+  std::size_t offset;  ///< in the blob
+  const AttrType* type;
+};
+
 /// The erased record of an op that printer, parser, verifier, hasher, interpreter and conformance
 /// test walk. A constant.
 struct OpDef {
@@ -99,27 +116,33 @@ struct OpDef {
   std::span<const std::string_view> operands;  ///< names, for messages; empty when the count varies
   int optional_operands = 0;                   ///< how many of the last operands may be absent
   int in_place = -1;  ///< operand whose buffer result 0 may take over at its last use, -1: none
-  std::string (*print)(const AttrBlob&);  ///< " eps=1e-06 groups=4"; default values are left out
-  bool (*set)(AttrBlob&, std::string_view key,
-              std::string_view value);  ///< false: unknown key or bad value
-  std::vector<std::string> (*attributes)();        ///< their names, in order
-  std::string (*expects)(std::string_view attribute);  ///< "an integer", "one of silu, gelu"; "" for an unknown one
+  std::span<const AttrField> (*fields)();  ///< attributes, in order
   bool (*equal)(const AttrBlob&, const AttrBlob&);
   AttrBlob (*defaults)();
-  void (*bind_dims)(AttrBlob&,
-                    const DimBinding&);  ///< evaluates Dim attributes; no-op without them
-  void (*collect_dims)(const AttrBlob&, std::vector<Symbol>&);
   void (*infer)(const AttrBlob&, InferContext&);
   void (*reference)(const AttrBlob&, const KernelArgs&);  ///< nullptr for ops of the other two kinds
   void (*decompose)(const AttrBlob&, Body&);              ///< of ops with a body
   /// Of ops that run sub-graphs: the meaning, in terms of runs of those.
   std::vector<Tensor> (*control)(const AttrBlob&, const ControlArgs&);
-  /// Calls the function with each sub-graph attribute that is set, to read or to change it; nullptr: the op has none.
-  void (*visit_graphs)(AttrBlob&, const std::function<void(GraphRef&)>&);
   std::vector<Sample> (*samples)();
   void (*grad)(const AttrBlob&, GradContext&);  ///< nullptr: none, or that of the body
 
+  bool has_dims = false, has_graphs = false;  ///< whether any attribute holds sizes; is a sub-graph
+
   bool has(Trait t) const { return rlx::has(traits, t); }
+  /// " eps=1e-06 groups=4": default values are left out.
+  std::string print(const AttrBlob& attrs) const;
+  /// False: unknown key or bad value.
+  bool set(AttrBlob& attrs, std::string_view key, std::string_view value) const;
+  std::vector<std::string> attributes() const;  ///< their names, in order
+  /// "an integer", "one of silu, gelu"; "" for an unknown one.
+  std::string expects(std::string_view attribute) const;
+  /// Evaluates sizes in attributes.
+  void bind_dims(AttrBlob& attrs, const DimBinding& binding) const;
+  /// Appends their symbols.
+  void collect_dims(const AttrBlob& attrs, std::vector<Symbol>& out) const;
+  /// Calls the function with each sub-graph attribute that is set, to read or to change it.
+  void visit_graphs(AttrBlob& attrs, const std::function<void(GraphRef&)>& visit) const;
 };
 
 /// The list of a family: `using NormOps = OpList<RmsNorm, LayerNorm>;`

@@ -66,73 +66,69 @@ std::string described() {
   }
 }
 
-template <typename Op>
-std::vector<std::string> attribute_names() {
-  std::vector<std::string> names;
-  std::apply([&](const auto&... f) { (names.emplace_back(f.name), ...); }, Op::fields());
-  return names;
-}
-
-template <typename Op>
-std::string expected_value(std::string_view attribute) {
-  std::string text;
-  std::apply(
-      [&](const auto&... f) {
-        ((f.name == attribute ? void(text = described<std::remove_cvref_t<decltype(std::declval<Op>().*f.member)>>())
-                              : void()),
-         ...);
-      },
-      Op::fields());
-  return text;
-}
-
-template <typename Op>
-std::string print_attrs(const AttrBlob& blob) {
-  const Op op = from_blob<Op>(blob), defaults{};
-  std::string text;
-  std::apply(
-      [&](const auto&... f) {
-        ((op.*f.member == defaults.*f.member
-              ? void()
-              : void(text += " " + std::string(f.name) + "=" + print_value(op.*f.member))),
-         ...);
-      },
-      Op::fields());
-  return text;
-}
-
-template <typename Op>
-bool set_attr(AttrBlob& blob, std::string_view key, std::string_view value) {
-  Op op = from_blob<Op>(blob);
-  bool found = false;
-  std::apply(
-      [&](const auto&... f) {
-        ((f.name == key ? void(found = parse_value(value, op.*f.member)) : void()), ...);
-      },
-      Op::fields());
-  if (found) blob = to_blob(op);
-  return found;
-}
-
-template <typename T>
-void bind_field(T&, const DimBinding&) {}
 inline void bind_field(Dim& d, const DimBinding& binding) { d = d.bind(binding); }
-template <typename T>
-void collect_field(const T&, std::vector<Symbol>&) {}
 inline void collect_field(const Dim& d, std::vector<Symbol>& out) { d.collect(out); }
+template <typename T>
+concept HoldsDims = requires(T& value, const DimBinding& binding) { bind_field(value, binding); };
 
 template <typename T>
-void visit_field(T&, const std::function<void(GraphRef&)>&) {}
-inline void visit_field(GraphRef& g, const std::function<void(GraphRef&)>& f) {
-  if (g) f(g);
+T load_value(const std::byte* at) {
+  T value{};
+  __builtin_memcpy(&value, at, sizeof(T));
+  return value;
+}
+template <typename T>
+void store_value(std::byte* at, const T& value) {
+  __builtin_memcpy(at, &value, sizeof(T));
+}
+
+template <typename T>
+constexpr AttrType make_attr_type() {
+  AttrType t{};
+  t.print = [](const std::byte* at) { return print_value(load_value<T>(at)); };
+  t.parse = [](std::string_view text, std::byte* at) {
+    T value{};
+    if (!parse_value(text, value)) return false;
+    store_value(at, value);
+    return true;
+  };
+  t.equal = [](const std::byte* a, const std::byte* b) { return load_value<T>(a) == load_value<T>(b); };
+  t.described = described<T>;
+  if constexpr (HoldsDims<T>) {
+    t.bind_dims = [](std::byte* at, const DimBinding& binding) {
+      T value = load_value<T>(at);
+      bind_field(value, binding);
+      store_value(at, value);
+    };
+    t.collect_dims = [](const std::byte* at, std::vector<Symbol>& out) { collect_field(load_value<T>(at), out); };
+  }
+  t.is_graph = std::is_same_v<T, GraphRef>;
+  return t;
+}
+/// One for each type of attribute: ops share what their attributes do, so that an op costs a table and no code.
+template <typename T>
+inline constexpr AttrType kAttrType = make_attr_type<T>();
+
+template <typename Op, typename T>
+AttrField attr_field(const Field<Op, T>& f) {
+  const Op op{};
+  const auto offset = reinterpret_cast<const std::byte*>(&(op.*f.member)) - reinterpret_cast<const std::byte*>(&op);
+  return {f.name, static_cast<std::size_t>(offset), &kAttrType<T>};
 }
 template <typename Op>
-constexpr bool has_graphs() {
-  return std::apply(
-      [](const auto&... f) {
-        return (std::is_same_v<std::remove_cvref_t<decltype(std::declval<Op>().*f.member)>, GraphRef> || ...);
-      },
-      Op::fields());
+std::span<const AttrField> attr_fields() {
+  static const auto table = std::apply(
+      [](const auto&... f) { return std::array<AttrField, sizeof...(f)>{attr_field(f)...}; }, Op::fields());
+  return table;
+}
+
+template <typename... F>
+constexpr bool any_dims(const std::tuple<F...>*) {
+  return (HoldsDims<typename F::Type> || ...);
+}
+template <typename... F>
+constexpr bool any_graphs(const std::tuple<F...>*) {
+  return (std::is_same_v<typename F::Type, GraphRef> || ...);
 }
 
 template <typename Op>
@@ -171,23 +167,14 @@ constexpr OpDef make_op_def() {
   if constexpr (requires { Op::operands; }) d.operands = Op::operands;
   if constexpr (requires { Op::optional_operands; }) d.optional_operands = Op::optional_operands;
   if constexpr (requires { Op::in_place; }) d.in_place = Op::in_place;
-  d.print = print_attrs<Op>;
-  d.set = set_attr<Op>;
-  d.attributes = attribute_names<Op>;
-  d.expects = expected_value<Op>;
+  using Fields = std::remove_cvref_t<decltype(Op::fields())>;
+  d.fields = attr_fields<Op>;
+  d.has_dims = any_dims(static_cast<const Fields*>(nullptr));
+  d.has_graphs = any_graphs(static_cast<const Fields*>(nullptr));
   d.equal = [](const AttrBlob& a, const AttrBlob& b) {
     return from_blob<Op>(a) == from_blob<Op>(b);
   };
   d.defaults = [] { return to_blob(Op{}); };
-  d.bind_dims = [](AttrBlob& blob, const DimBinding& binding) {
-    Op op = from_blob<Op>(blob);
-    std::apply([&](const auto&... f) { (bind_field(op.*f.member, binding), ...); }, Op::fields());
-    blob = to_blob(op);
-  };
-  d.collect_dims = [](const AttrBlob& blob, std::vector<Symbol>& out) {
-    const Op op = from_blob<Op>(blob);
-    std::apply([&](const auto&... f) { (collect_field(op.*f.member, out), ...); }, Op::fields());
-  };
   if constexpr (HasInfer<Op>)
     d.infer = [](const AttrBlob& a, InferContext& c) { from_blob<Op>(a).infer(c); };
   if constexpr (HasReference<Op>)
@@ -196,12 +183,6 @@ constexpr OpDef make_op_def() {
     d.decompose = [](const AttrBlob& a, Body& b) { from_blob<Op>(a).decompose(b); };
   if constexpr (HasControl<Op>)
     d.control = [](const AttrBlob& a, const ControlArgs& c) { return from_blob<Op>(a).control(c); };
-  if constexpr (has_graphs<Op>())
-    d.visit_graphs = [](AttrBlob& blob, const std::function<void(GraphRef&)>& visit) {
-      Op op = from_blob<Op>(blob);
-      std::apply([&](const auto&... f) { (visit_field(op.*f.member, visit), ...); }, Op::fields());
-      blob = to_blob(op);
-    };
   if constexpr (HasGrad<Op>)
     d.grad = [](const AttrBlob& a, GradContext& c) { from_blob<Op>(a).grad(c); };
   if constexpr (requires { Op::samples(); })

@@ -111,7 +111,7 @@ class Printer {
   // With the numbers that sub-graphs have in the text.
   AttrBlob attrs(const Node& n) const {
     AttrBlob blob = n.attrs;
-    if (n.def->visit_graphs != nullptr)
+    if (n.def->has_graphs)
       n.def->visit_graphs(blob, [&](GraphRef& ref) { ref.index = places_[static_cast<std::size_t>(ref.index)]; });
     return blob;
   }

@@ -38,6 +38,12 @@ std::int64_t first_call(const Trace& trace) {
   return first;
 }
 
+std::int64_t bytes_of(const fs::path& folder) {
+  std::int64_t sum = 0;
+  for (const fs::directory_entry& e : fs::directory_iterator(folder)) sum += static_cast<std::int64_t>(e.file_size());
+  return sum;
+}
+
 class AotStart {
  public:
   AotStart(const SyntheticDecoder& decoder, Device device, fs::path folder, std::string& trouble)
@@ -88,6 +94,8 @@ AotBench bench_aot(const fs::path& folder, std::int64_t mib, std::int64_t repeti
   const SyntheticDecoder decoder(shape_of(mib), work.path() / "weights");
   AotStart start(decoder, device, work.path() / "cache", result.reason);
   start.run();
+  if (result.reason.empty()) result.bytes = bytes_of(work.path() / "cache");
+  if (result.reason.empty() && result.bytes < (mib << 20) / 2) result.reason = "this device packs no weights";
   std::vector<double> times;
   for (std::int64_t i = 0; i < repetitions && result.reason.empty(); ++i) {
     times.push_back(start.run());
@@ -96,8 +104,6 @@ AotBench bench_aot(const fs::path& folder, std::int64_t mib, std::int64_t repeti
   if (!result.reason.empty()) return result;
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   result.load_ms = times[times.size() / 2];
-  for (const fs::directory_entry& e : fs::directory_iterator(work.path() / "cache"))
-    result.bytes += static_cast<std::int64_t>(e.file_size());
   return result;
 }
 

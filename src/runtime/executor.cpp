@@ -109,7 +109,7 @@ void Executor::prepare(const DimBinding& binding, const Memory& memory) {
   for (std::size_t c = 0; c < program_->calls.size(); ++c) {
     const Call& call = program_->calls[c];
     attrs_[c] = call.attrs;
-    if (call.def->bind_dims != nullptr) call.def->bind_dims(attrs_[c], binding);
+    call.def->bind_dims(attrs_[c], binding);
     prepared_[c].in = static_cast<std::int32_t>(at);
     for (std::int32_t o : call.in) copy(o);
     prepared_[c].out = static_cast<std::int32_t>(at);

@@ -42,6 +42,16 @@ TEST(CompilerBench, StatesEveryFigure) {
   EXPECT_GT(b.aot.bytes, std::int64_t{64} << 20) << "more than is read at once";
 }
 
+TEST(CompilerBench, SaysWhyThereIsNoStartFromAnArtefact) {
+  const CompilerBench none = bench_compiler({.layers = 1, .repetitions = 1, .device = Device::cpu(), .aot_mib = 0});
+  EXPECT_EQ(none.aot.load_ms, 0);
+  EXPECT_EQ(none.aot.reason, "");
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  const AotBench large = bench_aot(folder, std::int64_t{1} << 30, 1, Device::cpu());  // an exbibyte
+  EXPECT_EQ(large.load_ms, 0);
+  EXPECT_TRUE(large.reason.starts_with(folder + " has ")) << large.reason;
+}
+
 constexpr double kArenaOverBound = 1.05;
 
 TEST(CompilerBench, section6_ArenasOfAllGoldenFamiliesAreNearTheirBound) {
