@@ -39,4 +39,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return near.empty() ? "" : ": did you mean \"" + near + "\"?";
 }
 
+std::string did_you_mean_of(std::string_view word, std::span<const std::string> candidates) {
+  std::string text = did_you_mean(word, candidates);
+  if (!text.empty()) return text;
+  for (const std::string& c : candidates) text += (text.empty() ? ": expected one of " : ", ") + c;
+  return text;
+}
+
 }  // namespace rlx

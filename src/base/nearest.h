@@ -14,5 +14,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 
 /// The end of a message about an unknown word: `: did you mean "x"?`, or nothing.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+/// The same for a few candidates: without a near one, `: expected one of x, y, z`.
+std::string did_you_mean_of(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace rlx

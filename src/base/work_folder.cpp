@@ -29,11 +29,15 @@ int lock_folder(const fs::path& folder) {
   return -1;
 }
 
+constexpr const char* kMarker = ".rlx-work";
+
 void remove_leftovers(const fs::path& parent, std::string_view prefix) {
   std::error_code error;
   std::vector<fs::path> left;
   for (fs::directory_iterator e(parent, error), end; !error && e != end; e.increment(error))
-    if (e->path().filename().native().starts_with(prefix)) left.push_back(e->path());
+    if (std::error_code absent; e->path().filename().native().starts_with(prefix) &&
+                                fs::is_regular_file(fs::symlink_status(e->path() / kMarker, absent)))
+      left.push_back(e->path());
   for (const fs::path& folder : left)
     if (const int fd = lock_folder(folder); fd >= 0) {
       fs::remove_all(folder, error);
@@ -45,15 +49,20 @@ void remove_leftovers(const fs::path& parent, std::string_view prefix) {
 
 WorkFolder::WorkFolder(const fs::path& parent, std::string_view prefix) {
   remove_leftovers(parent, prefix);
-  // Another process may take a folder for a leftover between its making and its lock.
-  for (int tries = 0; tries < 100 && lock_ < 0; ++tries) {
-    std::string name = (parent / prefix).string() + "XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr)
-      fail(ErrorCode::io, "{}: cannot make a folder: {}", parent.string(), std::strerror(errno));
-    path_ = name;
-    lock_ = lock_folder(path_);
+  std::string name = (parent / prefix).string() + "XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr)
+    fail(ErrorCode::io, "{}: cannot make a folder: {}", parent.string(), std::strerror(errno));
+  path_ = name;
+  lock_ = lock_folder(path_);
+  // Only now, locked, it may be known for what it is.
+  const int marker = lock_ < 0 ? -1 : ::openat(lock_, kMarker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (marker < 0) {
+    const int error = errno;
+    if (lock_ >= 0) ::close(lock_);
+    ::rmdir(path_.c_str());
+    fail(ErrorCode::io, "{}: cannot write: {}", path_.string(), std::strerror(error));
   }
-  if (lock_ < 0) fail(ErrorCode::io, "{}: cannot keep a folder in it", parent.string());
+  ::close(marker);
 }
 
 WorkFolder::~WorkFolder() {

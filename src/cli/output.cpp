@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "runtime/aot_place.h"
+#include "runtime/artefact.h"
 
 namespace rlx::cli {
 namespace {
@@ -60,8 +62,31 @@ std::string one_line(std::string_view message) {
   return text;
 }
 
-void check_result_path(const std::string& path, const std::string& input) {
-  namespace fs = std::filesystem;
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file of a model folder, there or to be read from now on.
+bool belongs_to_folder(const fs::path& file, const fs::path& input) {
+  std::error_code error;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (!fs::is_directory(input, error) || !fs::equivalent(folder, input, error) || error) return false;
+  const fs::path kind = file.extension();
+  return fs::exists(file, error) || kind == ".json" || kind == ".safetensors" || kind == ".jinja";
+}
+
+void refuse_input(const fs::path& file, const fs::path& input) {
+  std::error_code error;
+  if (fs::exists(file, error) && fs::equivalent(file, input, error) && !error)
+    fail(ErrorCode::usage, "{}: is the file that is read; expected another name for the result", file.string());
+  if (belongs_to_folder(file, input))
+    fail(ErrorCode::usage, "{}: is a file of the model that is read; expected another name for the result",
+         file.string());
+}
+
+}  // namespace
+
+void check_result_path(const std::string& path, std::span<const std::string> inputs) {
   if (path.empty()) fail(ErrorCode::usage, "the name of the file to write is empty");
   std::error_code error;
   const fs::path file(path);
@@ -70,21 +95,24 @@ void check_result_path(const std::string& path, const std::string& input) {
     fail(ErrorCode::usage, "{}: expected a name for the result, found a folder", path);
   if (!fs::is_directory(folder, error))
     fail(ErrorCode::usage, "{}: the folder of the result, {}, is not there", path, folder.string());
-  const bool exists = fs::exists(file, error);
-  if (exists && fs::equivalent(file, input, error) && !error)
-    fail(ErrorCode::usage, "{}: is the file that is read; expected another name for the result", path);
-  if (exists && fs::is_directory(input, error) && fs::equivalent(folder, input, error) && !error)
-    fail(ErrorCode::usage, "{}: is a file of the model that is read; expected another name for the result", path);
+  for (const std::string& input : inputs) {
+    refuse_input(file, input);
+    // A compiled file is read together with its model.
+    if (is_aot_bundle(input)) refuse_input(file, artefact_model(input));
+  }
 }
 
-void check_result_file(const std::string& path, const std::string& input) {
+void check_result_file(const std::string& path, std::span<const std::string> inputs) {
   if (path == "-") fail(ErrorCode::usage, "-: this result is a file, not text for stdout; expected its name");
-  check_result_path(path, input);
+  check_result_path(path, inputs);
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+    fail(ErrorCode::usage, "{}: expected a file for the result, found a device, FIFO or socket", path);
 }
 
-void write_result(const std::string& path, std::string_view content, const std::string& input) {
+void write_result(const std::string& path, std::string_view content, std::span<const std::string> inputs) {
   if (path == "-") return out().write(content);
-  check_result_path(path, input);
+  check_result_path(path, inputs);
   write_file_atomic(path, content);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,14 +27,15 @@ void say(std::string_view line);
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 void write_json(const nlohmann::ordered_json& json);
 
-/// Refuses a name of a result before work is done for it. Errors (usage): no name; a folder, or one in a folder that is
-/// not there; the file that `input` names or a file of the folder that it names, which would be lost.
-void check_result_path(const std::string& path, const std::string& input);
-/// The same for results that are never written to stdout. Errors (usage): also "-".
-void check_result_file(const std::string& path, const std::string& input);
-/// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors:
-/// usage (no name; the file that `input` names, which would be lost); io.
-void write_result(const std::string& path, std::string_view content, const std::string& input);
+/// Refuses a name of a result before work is done for it. `inputs`: what the command reads, files, model folders and
+/// compiled files. Errors (usage): no name; a folder, or one in a folder that is not there; an input, a file of an
+/// input folder or the model of a compiled file, which would be lost.
+void check_result_path(const std::string& path, std::span<const std::string> inputs);
+/// The same for results that are always new files. Errors (usage): also "-", a device, FIFO or socket.
+void check_result_file(const std::string& path, std::span<const std::string> inputs);
+/// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors: as check_result_path;
+/// io.
+void write_result(const std::string& path, std::string_view content, std::span<const std::string> inputs);
 
 /// Control characters of a message as \xNN, so that it stays one line and cannot steer a terminal.
 std::string one_line(std::string_view message);

@@ -15,8 +15,10 @@ namespace rlx::cli {
 namespace {
 
 // A name with a dot or a slash is a file; presets have neither.
+bool is_profile_file(const std::string& text) { return text.find_first_of("./") != std::string::npos; }
+
 CompileProfile read_profile(const std::string& text) {
-  if (text.find_first_of("./") == std::string::npos) {
+  if (!is_profile_file(text)) {
     const std::span<const std::string> names = profiles::names();
     if (std::find(names.begin(), names.end(), text) == names.end())
       fail(ErrorCode::usage, "--profile: expected a TOML file or one of {}, found \"{}\"", fmt::join(names, ", "),
@@ -70,6 +72,12 @@ DecoderOptions SessionFlags::options(bool verify_content) const {
     o.aot = AotCache::open_or_warn(std::move(cache));
   }
   return o;
+}
+
+std::vector<std::string> SessionFlags::inputs(const std::string& model) const {
+  std::vector<std::string> list = {model};
+  if (profile && is_profile_file(*profile)) list.push_back(*profile);
+  return list;
 }
 
 void SessionFlags::warn_of_context(const ModelInfo& info) const {

@@ -24,6 +24,8 @@ struct SessionFlags {
   /// With the cache of compiled programs that was asked for; `verify_content`: AotOptions. Errors: usage (an unknown
   /// value); io, format, invalid_argument (a profile that is not one).
   DecoderOptions options(bool verify_content = false) const;
+  /// The model, and the files that these flags name: what results must not replace.
+  std::vector<std::string> inputs(const std::string& model) const;
   /// Says on stderr when -c asks for more than the model was trained for.
   void warn_of_context(const ModelInfo& info) const;
 };

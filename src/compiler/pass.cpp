@@ -30,7 +30,7 @@ const Pass& find_pass(std::string_view name) {
 std::string unknown_pass(std::string_view name) {
   std::vector<std::string> names;
   for (const Pass& p : pipeline_passes()) names.emplace_back(p.name);
-  return fmt::format("unknown pass \"{}\"{}", name, did_you_mean(name, names));
+  return fmt::format("unknown pass \"{}\"{}", name, did_you_mean_of(name, names));
 }
 
 // The graph, then its sub-graphs: a pass sees one at a time. What a sub-graph takes and gives stays.

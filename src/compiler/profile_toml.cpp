@@ -68,7 +68,7 @@ class ProfileReader {
     for (const auto& [key, node] : in) {
       const std::string full = fmt::format("{}{}", prefix, key.str());
       if (std::find(known.begin(), known.end(), full) != known.end()) continue;
-      error(key.source().begin.line, fmt::format("unknown key \"{}\"{}", full, did_you_mean(full, known)));
+      error(key.source().begin.line, fmt::format("unknown key \"{}\"{}", full, did_you_mean_of(full, known)));
     }
   }
 

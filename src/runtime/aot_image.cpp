@@ -165,7 +165,7 @@ std::unique_ptr<AotImage> parse_aot_image(std::string head, std::int64_t total, 
   if (const auto found = in.number<std::uint32_t>("kind"); found != static_cast<std::uint32_t>(kind))
     in.fail("kind {}, expected {}", found, static_cast<std::uint32_t>(kind));
   if (const auto bytes = in.number<std::int64_t>("bytes"); bytes != total)
-    in.fail("expected a file of {} bytes, found {}", bytes, total);
+    in.fail("expected a file of {} bytes, found {}", static_cast<std::uint64_t>(bytes), total);
   const auto count = in.number<std::uint32_t>("sections");
   if (count > kMostSections) in.fail("{} sections", count);
   if (in.number<std::uint32_t>("padding") != 0) in.fail("padding that is not zero");

@@ -1,6 +1,8 @@
 #include "runtime/artefact.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,9 +23,29 @@ void share_file(const fs::path& file) {
     fail(ErrorCode::io, "{}: cannot set the mode: {}", file.string(), std::strerror(errno));
 }
 
+void check_place(const fs::path& file) {
+  std::error_code ignored;
+  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
+    fail(ErrorCode::io, "{}: expected a file to write, found something else", file.string());
+}
+
+// What a process that is killed before this leaves lies in its work folder, which the next one removes.
+void put_in_place(const fs::path& from, const fs::path& file) {
+  check_place(file);
+  if (::rename(from.c_str(), file.c_str()) != 0)
+    fail(ErrorCode::io, "{}: cannot rename: {}", file.string(), std::strerror(errno));
+  const int parent = ::open(file.has_parent_path() ? file.parent_path().c_str() : ".", O_RDONLY | O_DIRECTORY);
+  if (parent < 0) return;
+  ::fsync(parent);
+  ::close(parent);
+}
+
 }  // namespace
 
-ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const DecoderOptions& options) {
+ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const DecoderOptions& options,
+                            const std::function<bool()>& cancelled) {
+  const auto stop = [&] { return cancelled && cancelled(); };
+  check_place(file);
   BuildOptions build;
   build.context = options.context;
   LoadedModel loaded = load_model(model, build);
@@ -36,6 +58,7 @@ ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const D
   cache_options.most_bytes = INT64_MAX;
   cache_options.warn = [&](const std::string& text) { trouble = text; };
   ArtefactInfo info;
+  if (stop()) return info;
   {
     DecoderOptions with = options;
     with.aot = std::make_shared<AotCache>(cache_options);
@@ -48,29 +71,38 @@ ArtefactInfo write_artefact(const fs::path& model, const fs::path& file, const D
     info.packed_bytes = decoder.stats().weight_bytes;
   }
   if (!trouble.empty()) fail(ErrorCode::io, "{}: {}", file.string(), trouble);
-  write_aot_bundle(work.path(), fs::absolute(model).lexically_normal().string(), file);
-  share_file(file);
-  info.file_bytes = static_cast<std::int64_t>(fs::file_size(file));
+  if (stop()) return info;
+  const fs::path whole = work.path() / "whole";
+  write_aot_bundle(work.path(), fs::absolute(model).lexically_normal().string(), whole);
+  share_file(whole);
+  if (stop()) return info;
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(whole));
+  put_in_place(whole, file);
+  info.file_bytes = bytes;
   return info;
+}
+
+fs::path artefact_model(const fs::path& path) {
+  if (!is_aot_bundle(path)) return path;
+  const fs::path source = aot_bundle_source(path);
+  std::error_code ignored;
+  if (fs::exists(source, ignored)) return source;
+  // A folder's path may end in a slash.
+  const fs::path name = source.has_filename() ? source.filename() : source.parent_path().filename();
+  fs::path beside = (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
+  if (!fs::exists(beside, ignored))
+    fail(ErrorCode::io, "{}: compiled from {}, which is neither there nor beside this file", path.string(),
+         source.string());
+  return beside;
 }
 
 fs::path resolve_artefact(const fs::path& path, DecoderOptions& options) {
   if (!is_aot_bundle(path)) return path;
-  const fs::path source = aot_bundle_source(path);
-  std::error_code ignored;
-  fs::path found = source;
-  if (!fs::exists(found, ignored)) {
-    // A folder's path may end in a slash.
-    const fs::path name = source.has_filename() ? source.filename() : source.parent_path().filename();
-    found = (path.has_parent_path() ? path.parent_path() : fs::path(".")) / name;
-  }
-  if (!fs::exists(found, ignored))
-    fail(ErrorCode::io, "{}: compiled from {}, which is neither there nor beside this file", path.string(),
-         source.string());
+  fs::path model = artefact_model(path);
   AotOptions cache_options;
   cache_options.verify_content = options.aot != nullptr && options.aot->verifies_content();
   options.aot = AotCache::of_file(path, cache_options);
-  return found;
+  return model;
 }
 
 }  // namespace rlx

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "runtime/decoder.h"
 
@@ -15,13 +16,17 @@ struct ArtefactInfo {
 };
 
 /// Compiles a model, packs its weights, and writes program and packed weights into one file, whole or not at all. The
-/// file names the model, whose tokenizer, template and unpacked tensors are read from there. Errors: as load_model and
-/// compile; io (no permission, no room).
+/// file names the model, whose tokenizer, template and unpacked tensors are read from there. `cancelled` is asked
+/// between the parts of the work: a yes leaves nothing, and `file_bytes` is 0. Errors: as load_model and compile; io
+/// (no permission, no room, something else than a file where the result is to be).
 ArtefactInfo write_artefact(const std::filesystem::path& model, const std::filesystem::path& file,
-                            const DecoderOptions& options);
+                            const DecoderOptions& options, const std::function<bool()>& cancelled = {});
 
-/// Where a model is loaded from: `path` itself, or the model that a compiled file names, which is looked for where it
-/// was and then beside the file; the compiled file becomes options.aot. Errors: io (the model is nowhere); format.
+/// The model that a compiled file stands for: where it was, else beside the file; `path` itself when that is no
+/// compiled file. Errors: io (the model is nowhere); format.
+std::filesystem::path artefact_model(const std::filesystem::path& path);
+
+/// artefact_model, with the compiled file as options.aot. Errors: as there.
 std::filesystem::path resolve_artefact(const std::filesystem::path& path, DecoderOptions& options);
 
 }  // namespace rlx

@@ -204,8 +204,16 @@ TEST(Faults, AFileOfTheModelIsNoResult) {
   };
   for (const std::string& output : {weights, folder, missing, text})
     for (const std::string command : {"tune", "trace"}) refused({command, folder, "-f", text, "-o", output});
-  for (const std::string& output : {weights, folder, missing, std::string("-")})
-    refused({"compile", folder, "-o", output});
+  const std::string unread = folder + "/tokenizer.json", profile = scratch.file("p.toml", "fusion = true\n");
+  for (const std::string& output : {weights, folder, missing, std::string("-"), unread, profile})
+    refused({"compile", folder, "--profile", profile, "-o", output});
+  EXPECT_FALSE(fs::exists(unread)) << "the model would read it";
+  refused({"inspect", folder, "--profile", profile, "-o", profile});
+  EXPECT_EQ(content(profile), "fusion = true\n");
+  // A compiled file is read with its model.
+  const std::string compiled = scratch / "model.rlx";
+  ASSERT_EQ(rlx({"compile", folder, "-o", compiled}).code, 0);
+  refused({"trace", compiled, "-p", "x", "-o", weights});
   EXPECT_EQ(content(weights), before);
   EXPECT_EQ(content(text), "once upon a time");
 }
@@ -213,10 +221,14 @@ TEST(Faults, AFileOfTheModelIsNoResult) {
 TEST(Faults, ACompiledFileIsNamedWhereTheModelIsNeeded) {
   const Scratch scratch;
   const std::string compiled = scratch / "model.rlx", ordinary = scratch.file("ordinary", "");
-  fs::create_directory(scratch / ".rlx-compile-killed");
+  const fs::path killed = scratch / ".rlx-compile-killed", foreign = scratch / ".rlx-compile-mine";
+  for (const fs::path& f : {killed, foreign}) fs::create_directory(f);
+  scratch.file(".rlx-compile-killed/.rlx-work", "");
+  scratch.file(".rlx-compile-mine/precious", "");
   const Outcome made = rlx({"compile", golden_model("llama"), "-o", compiled});
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_FALSE(fs::exists(scratch / ".rlx-compile-killed")) << "what a killed process left";
+  EXPECT_FALSE(fs::exists(killed)) << "what a killed process left";
+  EXPECT_TRUE(fs::exists(foreign / "precious")) << "a folder of that name that it did not make";
   EXPECT_EQ(fs::status(compiled).permissions(), fs::status(ordinary).permissions() & ~fs::perms(022));
   for (const std::string command : {"inspect", "opt", "tensors"}) {
     const Outcome r = rlx({command, compiled});

@@ -144,7 +144,7 @@ TEST(section11_profile, UnknownKeysSuggestTheNearest) {
             "p.toml:1: passes: unknown pass \"fuse_gate_linear\": did you mean "
             "\"fuse_gated_linear\"?");
   // Nothing is near: no suggestion.
-  EXPECT_EQ(toml_fault("zzzzzzzzzzzz = 1"), "p.toml:1: unknown key \"zzzzzzzzzzzz\"");
+  EXPECT_TRUE(toml_fault("zzzzzzzzzzzz = 1").starts_with("p.toml:1: unknown key \"zzzzzzzzzzzz\": expected one of "));
 }
 
 TEST(section11_profile, ValuesOfAnotherTypeNameBoth) {

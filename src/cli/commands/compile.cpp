@@ -1,6 +1,7 @@
 // rlx compile: a model's program and packed weights in one file.
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/session_flags.h"
@@ -17,9 +18,15 @@ struct CompileFlags {
 
 int run_compile(const CompileFlags& f) {
   if (!f.output) fail(ErrorCode::usage, "rlx compile: -o FILE is missing; see `rlx compile --help`");
-  check_result_file(*f.output, f.model);
+  check_result_file(*f.output, f.session.inputs(f.model));
   refuse_compiled_file(f.model);
-  const ArtefactInfo info = write_artefact(f.model, *f.output, f.session.options());
+  const InterruptScope scope;
+  const ArtefactInfo info =
+      write_artefact(f.model, *f.output, f.session.options(), [] { return InterruptScope::interrupted(); });
+  if (info.file_bytes == 0) {
+    say("interrupted: nothing was written");
+    return kExitInterrupted;
+  }
   say(fmt::format("{}: {} calls, {} packed tensors of {:.1f} MiB, {:.1f} MiB in all", *f.output, info.calls,
                   info.packed_tensors, static_cast<double>(info.packed_bytes) / (1 << 20),
                   static_cast<double>(info.file_bytes) / (1 << 20)));

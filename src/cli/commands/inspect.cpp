@@ -249,9 +249,11 @@ std::string content(const InspectFlags& f) {
 
 int run_inspect(const InspectFlags& f) {
   check(f);
+  const std::vector<std::string> inputs = f.session.inputs(f.model);
+  if (f.output && *f.output != "-") check_result_path(*f.output, inputs);
   const std::string text = content(f);
   if (f.output)
-    write_result(*f.output, text, f.model);
+    write_result(*f.output, text, inputs);
   else
     out().write(text);
   return 0;

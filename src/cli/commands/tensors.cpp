@@ -131,7 +131,7 @@ int run_tensors(const TensorsFlags& f) {
   for (const Listed& t : c.tensors) {
     if (t.name == f.name) {
       const std::vector<float> values = floats(t);
-      write_result(*f.dump, bytes_of(values), f.file);
+      write_result(*f.dump, bytes_of(values), {&f.file, 1});
       say(fmt::format("{}: {} {} as {} float32 values", *f.dump, name(t.dtype), t.name,
                       values.size()));
       return 0;
@@ -177,7 +177,7 @@ int dequantize(const DequantizeFlags& f) {
     fail(ErrorCode::format, "{}: expected blocks of {} bytes ({}), found {} bytes", *f.in, block,
          info(type).name, file.bytes().size());
   const std::vector<float> values = floats({"", type, {}, file.bytes()});
-  write_result(*f.out, bytes_of(values), *f.in);
+  write_result(*f.out, bytes_of(values), {&*f.in, 1});
   return 0;
 }
 

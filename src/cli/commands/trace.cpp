@@ -27,11 +27,10 @@ int run_trace(const TraceFlags& f) {
     fail(ErrorCode::usage, "rlx trace: expected one of -p TEXT and -f FILE, found {}", f.prompt ? "both" : "none");
   if (!f.output) fail(ErrorCode::usage, "rlx trace: -o FILE is missing (- is stdout); see `rlx trace --help`");
   const std::string path = f.model_flag ? *f.model_flag : f.model;
-  if (*f.output != "-") {
-    check_result_path(*f.output, path);
-    if (f.file) check_result_path(*f.output, *f.file);
-  }
   const std::string text = f.prompt ? *f.prompt : read_text(*f.file);
+  std::vector<std::string> inputs = f.session.inputs(path);
+  if (f.file) inputs.push_back(*f.file);
+  if (*f.output != "-") check_result_path(*f.output, inputs);
   TextModel model(path, f.session.options());
   f.session.warn_of_context(model.decoder().info());
   const std::vector<std::int32_t> prompt = model.tokenizer().encode(text);
@@ -50,7 +49,7 @@ int run_trace(const TraceFlags& f) {
       generate(model.decoder(), prompt, 0, sampler, options, [](std::int32_t) {});
   model.decoder().set_trace(nullptr);
   if (result.reason == FinishReason::error) fail(ErrorCode::device, "{}", result.error);
-  write_result(*f.output, trace_json(trace, "rlx " + path), path);
+  write_result(*f.output, trace_json(trace, "rlx " + path), inputs);
   say(fmt::format("rlx trace: {} prompt tokens and {} more in {} steps, {} events; open the file in ui.perfetto.dev or "
                   "chrome://tracing",
                   result.prompt_tokens, result.ids.size(), trace.steps().size(), trace.events()));

@@ -52,17 +52,26 @@ LoraTuneOptions tune_options(const TuneFlags& f) {
   return o;
 }
 
+// What is wrong with an argument of tune_lora came from a flag.
+LoraTuneResult tuned(const LoadedModel& model, std::span<const std::int32_t> tokens, const LoraTuneOptions& options) {
+  try {
+    return tune_lora(model, tokens, options);
+  } catch (const Error& e) {
+    fail(e.code() == ErrorCode::invalid_argument ? ErrorCode::usage : e.code(), "{}", e.what());
+  }
+}
+
 int run_tune(const TuneFlags& f) {
   if (!f.file || !f.output)
     fail(ErrorCode::usage, "rlx tune: expected -f TEXT and -o ADAPTER; see `rlx tune --help`");
-  check_result_file(*f.output, f.model);
-  refuse_compiled_file(f.model);
-  check_result_file(*f.output, *f.file);
   const std::string text = read_text(*f.file);
+  const std::string inputs[] = {f.model, *f.file};
+  check_result_file(*f.output, inputs);
+  refuse_compiled_file(f.model);
   const LoadedModel model = load_model(f.model);
   const std::vector<std::int32_t> tokens = load_tokenizer(f.model).encode(text);
   const InterruptScope scope;
-  const LoraTuneResult r = tune_lora(model, tokens, tune_options(f));
+  const LoraTuneResult r = tuned(model, tokens, tune_options(f));
   if (InterruptScope::interrupted()) {
     say("interrupted: no adapter was written");
     return kExitInterrupted;
