@@ -21,7 +21,7 @@ struct Exponential {
     if (!(base > 0)) c.fail("base: expected a number above 0, found {}", base);
     c.out(c.in(0));
   }
-  // A worker does its part of the rows: `thread` of `threads`.
+  // A worker does its part of the elements, which are independent: `thread` of `threads`.
   void reference(const rlx::KernelArgs& a) const {
     const rlx::TensorView &x = a.in[0], &y = a.out[0];
     std::int64_t n = 1;

@@ -33,8 +33,8 @@ void write_json(const nlohmann::ordered_json& json);
 void check_result_path(const std::string& path, std::span<const std::string> inputs);
 /// The same for results that are always new files. Errors (usage): also "-", a device, FIFO or socket.
 void check_result_file(const std::string& path, std::span<const std::string> inputs);
-/// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors: as check_result_path;
-/// io.
+/// Writes a result to a file of the user's choice, all of it or nothing; "-" is stdout. Errors: io; those of
+/// check_result_path.
 void write_result(const std::string& path, std::string_view content, std::span<const std::string> inputs);
 
 /// Control characters of a message as \xNN, so that it stays one line and cannot steer a terminal.

@@ -30,7 +30,7 @@ CompileProfile read_profile(const std::string& text) {
 
 }  // namespace
 
-void SessionFlags::declare(Arguments& a, bool fixed_context) {
+void SessionFlags::declare(Arguments& a, Without without) {
   a.text("--activations", activations,
          "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
   a.text("--kv", kv, "Type of the KV cache: f32, f16, bf16 or q8 [by processor]");
@@ -42,8 +42,9 @@ void SessionFlags::declare(Arguments& a, bool fixed_context) {
   a.integer("-t,--threads", threads, kThreadRange,
             "Threads [RLX_THREADS, else the physical cores]");
   a.text("--device", device, "cpu or reference [cpu]");
-  declare_cache(a);
-  if (!fixed_context)
+  cached = !without.cache;
+  if (cached) declare_cache(a);
+  if (!without.context)
     a.integer("-c,--context", context, kContextRange, "Tokens of the context [the model's own]");
 }
 
@@ -64,7 +65,7 @@ DecoderOptions SessionFlags::options(bool verify_content) const {
   if (profile) o.compile = apply(read_profile(*profile), o.compile);
   const char* variable = std::getenv("RLX_CACHE");
   const std::string folder = aot_cache ? *aot_cache : variable != nullptr ? variable : "";
-  if (!folder.empty() && folder != "none") {
+  if (cached && !folder.empty() && folder != "none") {
     AotOptions cache;
     cache.folder = folder == "default" ? AotCache::default_folder() : std::filesystem::path(folder);
     cache.verify_content = verify_content;

@@ -15,11 +15,15 @@ namespace rlx::cli {
 struct SessionFlags {
   std::optional<std::string> activations, kv, device, profile, aot_cache;
   std::optional<std::int64_t> threads, context;
-  bool fast = false;
+  bool fast = false, cached = true;
 
-  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device, --aot-cache and, unless
-  /// `fixed_context`, -c/--context.
-  void declare(Arguments& arguments, bool fixed_context = false);
+  /// Flags that a command does not have: one with a fixed context, one that reads no compiled programs.
+  struct Without {
+    bool context = false, cache = false;
+  };
+  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device, --aot-cache and -c/--context, but for
+  /// `without`.
+  void declare(Arguments& arguments, Without without = {false, false});
   void declare_cache(Arguments& arguments);
   /// With the cache of compiled programs that was asked for; `verify_content`: AotOptions. Errors: usage (an unknown
   /// value); io, format, invalid_argument (a profile that is not one).

@@ -155,7 +155,8 @@ concept HasGrad = requires(const Op& op, GradContext& c) {
 
 template <typename Op>
 constexpr OpDef make_op_def() {
-  static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes);
+  static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) <= kAttrBytes,
+                "attributes are trivially copyable and take at most 64 bytes");
   static_assert(has(Op::traits, Trait::source) || HasInfer<Op>, "an op needs infer()");
   static_assert(has(Op::traits, Trait::source) ||
                     int{HasReference<Op>} + int{HasBody<Op>} + int{HasControl<Op>} == 1,

@@ -131,7 +131,7 @@ int run_chat(const ChatFlags& f) {
 
 Job declare_chat(Arguments& a) {
   const auto f = std::make_shared<ChatFlags>();
-  a.positional("MODEL", f->model, "GGUF file or model folder", false);
+  a.positional("MODEL", f->model, "GGUF file, model folder, or a file of `rlx compile`", false);
   a.text("-m,--model", f->model_flag, "The same as MODEL");
   a.text("-p,--prompt", f->prompt,
          "Ask this, print the answer and exit; without it a conversation begins");

@@ -38,9 +38,9 @@ Job declare_compile(Arguments& a) {
   a.positional("MODEL", f->model, "GGUF file or model folder");
   a.text(
       "-o,--output", f->output,
-      "File to write; it stands for MODEL in run, chat, bench, eval and verify, and reads tokenizer and template from "
-      "MODEL, which stays where it is or is moved with FILE on one file system");
-  f->session.declare(a);
+      "File to write; it stands for MODEL in run, chat, trace, bench, eval and verify, and reads tokenizer and "
+      "template from MODEL, which stays where it is or is moved with FILE on one file system");
+  f->session.declare(a, {.cache = true});
   return [f] { return run_compile(*f); };
 }
 

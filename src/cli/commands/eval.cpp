@@ -30,7 +30,7 @@ struct EvalFlags {
     a.integer("-c,--context", chunk, {3, kContextRange.most}, "Tokens of a chunk; the text needs two [512]");
     a.flag("--json", json, "JSON instead of words");
     a.text("--lora", lora, "Adapter beside the model: a safetensors file or its folder");
-    session.declare(a, true);
+    session.declare(a, {.context = true});
   }
   DecoderOptions options() const {
     DecoderOptions o = session.options();

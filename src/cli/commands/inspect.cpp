@@ -275,7 +275,7 @@ Job declare_inspect(Arguments& a) {
   a.flag("--fusion", f->fusion, "What the passes fused, and what they nearly fused");
   a.flag("--json", f->json, "The same as --format json");
   a.text("-o,--output", f->output, "Write to this file");
-  f->session.declare(a);
+  f->session.declare(a, {.cache = true});
   return [f] { return run_inspect(*f); };
 }
 

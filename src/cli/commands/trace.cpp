@@ -58,7 +58,7 @@ int run_trace(const TraceFlags& f) {
 
 Job declare_trace(Arguments& a) {
   const auto f = std::make_shared<TraceFlags>();
-  a.positional("MODEL", f->model, "GGUF file or model folder", false);
+  a.positional("MODEL", f->model, "GGUF file, model folder, or a file of `rlx compile`", false);
   a.text("-m,--model", f->model_flag, "The same as MODEL");
   a.text("-p,--prompt", f->prompt, "Text to continue");
   a.text("-f,--file", f->file, "File with the text to continue");

@@ -173,8 +173,8 @@ Job declare_verify(Arguments& a) {
 
 const Command kVerify = {
     "verify", "Compare a model with reference results",
-    "  rlx verify goldens/models/llama\n"
-    "  rlx verify goldens/models --threads 2 --json\n"
+    "  rlx verify tests/goldens/models/llama\n"
+    "  rlx verify tests/goldens/models --threads 2 --json\n"
     "  rlx verify --model model.gguf --reference model.safetensors --activations f32 --json\n",
     declare_verify};
 
