@@ -17,6 +17,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 file(GLOB_RECURSE RLX_SIMD_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.simd.cpp)
 set(RLX_ISA_OBJECTS)
+set(RLX_SIMD_HEADERS simd.h simd_math.h table.h)
+list(TRANSFORM RLX_SIMD_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/backends/cpu/)
 foreach(level ${RLX_ISA_LEVELS})
   set(sources ${RLX_SIMD_SOURCES})
   foreach(source ${RLX_SOURCES})
@@ -25,24 +27,39 @@ foreach(level ${RLX_ISA_LEVELS})
       list(REMOVE_ITEM RLX_SOURCES ${source})
     endif()
   endforeach()
-  if(sources)
+  if(sources AND RLX_KERNELS_FROM)
+    # Sanitizers leave kernels as they are (options.cmake), so those of another build serve as well.
+    foreach(source ${sources})
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
+      list(APPEND RLX_ISA_OBJECTS ${RLX_KERNELS_FROM}/CMakeFiles/rlx_isa_${level}.dir/${name}${CMAKE_CXX_OUTPUT_EXTENSION})
+    endforeach()
+  elseif(sources)
     add_library(rlx_isa_${level} OBJECT ${sources})
     target_include_directories(rlx_isa_${level} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(rlx_isa_${level} PRIVATE RLX_ISA_LEVEL=${level} RLX_ISA_${level}=1)
-    target_compile_options(rlx_isa_${level} PRIVATE ${RLX_FLAGS_${level}})
+    # g++ 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes of the caller.
+    target_compile_options(rlx_isa_${level} PRIVATE ${RLX_FLAGS_${level}}
+                           $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     # -march of rlx_base_flags comes first on the command line; the level's -m flags add to it.
     target_link_libraries(rlx_isa_${level} PRIVATE $<BUILD_INTERFACE:rlx_base_flags> rlx::fmt)
+    # The intrinsics alone are a second of each unit's time.
+    target_precompile_headers(rlx_isa_${level} PRIVATE ${RLX_SIMD_HEADERS})
     list(APPEND RLX_ISA_OBJECTS $<TARGET_OBJECTS:rlx_isa_${level}>)
   endif()
 endforeach()
 
+if(RLX_KERNELS_FROM)
+  set_source_files_properties(${RLX_ISA_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON)
+else()
+  add_custom_target(rlx_kernels DEPENDS ${RLX_ISA_OBJECTS})
+endif()
 add_library(rlx STATIC ${RLX_SOURCES} ${RLX_ISA_OBJECTS})
 add_library(rlx::rlx ALIAS rlx)
 target_include_directories(rlx PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 target_compile_features(rlx PUBLIC cxx_std_20)
 target_compile_definitions(rlx PRIVATE PCRE2_CODE_UNIT_WIDTH=8 RLX_VERSION="${PROJECT_VERSION}")
-target_link_libraries(rlx PUBLIC Threads::Threads rlx::fmt
+target_link_libraries(rlx PUBLIC Threads::Threads rlx::fmt rlx::nlohmann
                           PRIVATE rlx::pcre2-8 rlx::utf8proc rlx::xxhash $<BUILD_INTERFACE:rlx_flags>)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -56,18 +73,27 @@ endif()
 # Names in anonymous namespaces are unique in these folders, but for the sources of RLX_ALONE, whose names would meet a
 # neighbour's. The presets debug and tsan compile every source by itself and so find missing includes.
 target_precompile_headers(rlx PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
-                          <string_view> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+                          <string_view> <vector> <fmt/format.h>)
 set(RLX_GROUPED base cli cli/commands compiler compiler/passes flow flow/blocks formats ir models ops runtime tensor
                 text/template text/tokenizer)
 set(RLX_ALONE base/fmt_bodies cli/allocations cli/inspect_json ops/interpret ops/matmul tensor/dim text/tokenizer/regex
               text/tokenizer/tokenizer)
-set(RLX_GROUP_SIZE 12)
+set(RLX_GROUP_SIZE 16)
 function(rlx_group_sources target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(folder ${RLX_GROUPED})
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
-    set(count 0)
+    # Each group that reads nlohmann/json.hpp pays its templates, 5 s: its sources stand together.
+    set(plain ${sources})
     foreach(source ${sources})
+      file(STRINGS ${source} includes REGEX "^#include <nlohmann/json.hpp>")
+      if(includes)
+        list(REMOVE_ITEM plain ${source})
+        list(APPEND plain ${source})
+      endif()
+    endforeach()
+    set(count 0)
+    foreach(source ${plain})
       cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src OUTPUT_VARIABLE name)
       string(REGEX REPLACE "\\.cpp$" "" name ${name})
       if(name IN_LIST RLX_ALONE OR name MATCHES "\\.simd$")

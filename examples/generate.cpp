@@ -2,6 +2,7 @@
 #include <rlx/rlx.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 int main(int argc, char** argv) try {
   if (argc != 3) {

@@ -102,11 +102,13 @@ class ByteCursor {
 
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> reason, Args&&... args) const {
-    throw Error(ErrorCode::format,
-                fmt::format("{}: offset {}: {}", name_, at_, fmt::format(reason, std::forward<Args>(args)...)));
+    fail_text(fmt::vformat(reason, fmt::make_format_args(args...)));
   }
 
  private:
+  [[noreturn]] void fail_text(const std::string& reason) const {
+    rlx::fail(ErrorCode::format, "{}: offset {}: {}", name_, at_, reason);
+  }
   void need(std::size_t size, std::string_view field) const {
     if (size > left()) fail("{}: expected {} bytes, found {}", field, size, left());
   }

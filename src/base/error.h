@@ -38,10 +38,13 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+/// What fail() does; one body for all types of arguments, since a program has thousands of messages.
+[[noreturn]] void fail_formatted(ErrorCode code, fmt::string_view text, fmt::format_args args);
+
 /// Throws Error with a formatted message: `fail(ErrorCode::io, "{}: cannot open: {}", path, why)`.
 template <typename... Args>
 [[noreturn]] void fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(code, fmt::format(text, std::forward<Args>(args)...));
+  fail_formatted(code, text, fmt::make_format_args(args...));
 }
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "device/program_check.h"
 #include "tensor/tensor.h"
@@ -154,18 +155,31 @@ ConstantEntry read_constant(ByteCursor& in) {
   return c;
 }
 
-std::vector<Operand> read_operands(ByteCursor& in) {
+// The table as ShapeTable writes it, so that one program has one text: each shape once, in the order of first use.
+std::vector<Shape> read_shapes(ByteCursor& in) {
   std::vector<Shape> shapes;
-  for (std::size_t n = in.count("shapes", 4); n > 0; --n) shapes.push_back(read_shape(in, "shape"));
+  std::set<std::string> seen;
+  for (std::size_t n = in.count("shapes", 4); n > 0; --n) {
+    shapes.push_back(read_shape(in, "shape"));
+    if (!seen.insert(shapes.back().text()).second) in.fail("the shape {} is there twice", shapes.back().text());
+  }
+  return shapes;
+}
+
+std::vector<Operand> read_operands(ByteCursor& in) {
+  const std::vector<Shape> shapes = read_shapes(in);
   std::vector<Operand> operands(in.count("operands", 17));
+  std::size_t used = 0;
   for (Operand& o : operands) {
-    o.shape =
-        shapes.empty() ? Shape() : shapes[static_cast<std::size_t>(in.index("shape of an operand", shapes.size()))];
+    const auto place = static_cast<std::size_t>(in.index("shape of an operand", std::min(used + 1, shapes.size())));
+    used = std::max(used, place + 1);
+    o.shape = shapes[place];
     o.place = static_cast<Place>(in.index_u8("place", 5));
     o.index = in.index("index of an operand", INT32_MAX);
     o.first = in.number<std::int32_t>("live range");
     o.last = in.number<std::int32_t>("live range");
   }
+  if (used != shapes.size()) in.fail("{} of {} shapes belong to no operand", shapes.size() - used, shapes.size());
   return operands;
 }
 

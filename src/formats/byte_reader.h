@@ -34,8 +34,7 @@ inline std::string quote(std::string_view text, std::size_t limit = 80) {
 template <typename... Args>
 [[noreturn]] void fail_at(ErrorCode code, std::string_view file, std::uint64_t offset,
                           fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(code, fmt::format("{}: offset {}: {}", file, offset,
-                                fmt::format(text, std::forward<Args>(args)...)));
+  fail(code, "{}: offset {}: {}", file, offset, fmt::vformat(text, fmt::make_format_args(args...)));
 }
 
 /// Little-endian cursor. `field` arguments name what is read, for the message when the file ends
@@ -60,7 +59,7 @@ class ByteReader {
                          Args&&... args) const {
     const std::string owner =
         kind_.empty() ? std::string() : fmt::format("{} {}: ", kind_, quote(name_));
-    fail_at(code, file_, offset, "{}{}", owner, fmt::format(text, std::forward<Args>(args)...));
+    fail_at(code, file_, offset, "{}{}", owner, fmt::vformat(text, fmt::make_format_args(args...)));
   }
 
   template <typename T>

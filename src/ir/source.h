@@ -10,7 +10,7 @@ namespace rlx {
 struct Input {
   static constexpr std::string_view name = "input";
   static constexpr Trait traits = Trait::source;
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const Input&) const = default;
 };
 
@@ -18,7 +18,7 @@ struct Input {
 struct Param {
   static constexpr std::string_view name = "param";
   static constexpr Trait traits = Trait::source;
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const Param&) const = default;
 };
 
@@ -26,7 +26,7 @@ struct Param {
 struct State {
   static constexpr std::string_view name = "state";
   static constexpr Trait traits = Trait::source;
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const State&) const = default;
 };
 
@@ -36,7 +36,7 @@ struct Constant {
   ConstantRef data;
   static constexpr std::string_view name = "constant";
   static constexpr Trait traits = Trait::source;
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const Constant&) const = default;
 };
 

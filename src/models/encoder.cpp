@@ -1,6 +1,7 @@
 #include "models/encoder.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "flow/blocks/encoder_attention.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -88,12 +89,12 @@ HubConfig HubConfig::from_text(std::string_view text, std::string file) {
   }
   if (!json.is_object())
     fail(ErrorCode::format, "{}: expected a JSON object, found {}", file, shown(json));
-  return HubConfig(std::move(json), std::move(file), {});
+  return HubConfig(std::make_shared<const Json>(std::move(json)), std::move(file), {});
 }
 
 const Json* HubConfig::find(std::string_view key) const {
-  const auto it = json_.find(key);
-  return it == json_.end() || it->is_null() ? nullptr : &*it;
+  const auto it = json_->find(key);
+  return it == json_->end() || it->is_null() ? nullptr : &*it;
 }
 
 void HubConfig::fail_type(std::string_view key, std::string_view expected,
@@ -178,7 +179,7 @@ std::optional<HubConfig> HubConfig::object(std::string_view key) const {
   const Json* v = find(key);
   if (!v) return std::nullopt;
   if (!v->is_object()) fail_type(key, "an object", *v);
-  return HubConfig(*v, file_, fmt::format("{}{}.", path_, key));
+  return HubConfig(Shared(json_, v), file_, fmt::format("{}{}.", path_, key));
 }
 
 std::int64_t HubConfig::required_integer(std::string_view key) const {
@@ -189,8 +190,8 @@ std::int64_t HubConfig::required_integer(std::string_view key) const {
 
 HubConfig HubConfig::over(std::string_view defaults) const {
   Json merged = Json::parse(defaults);
-  for (const auto& [key, value] : json_.items()) merged[key] = value;
-  return HubConfig(std::move(merged), file_, path_);
+  for (const auto& [key, value] : json_->items()) merged[key] = value;
+  return HubConfig(std::make_shared<const Json>(std::move(merged)), file_, path_);
 }
 
 }  // namespace rlx

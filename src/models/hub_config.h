@@ -6,7 +6,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,17 +39,19 @@ class HubConfig {
   /// The same object with `defaults` (JSON text of an object) under it: a key that is absent here
   /// has its value from there.
   HubConfig over(std::string_view defaults) const;
-  const nlohmann::json& json() const { return json_; }
+  /// The object itself (include <nlohmann/json.hpp> to read it).
+  const nlohmann::json& json() const { return *json_; }
 
  private:
-  HubConfig(nlohmann::json json, std::string file, std::string path)
+  using Shared = std::shared_ptr<const nlohmann::json>;
+  HubConfig(Shared json, std::string file, std::string path)
       : json_(std::move(json)), file_(std::move(file)), path_(std::move(path)) {}
 
   const nlohmann::json* find(std::string_view key) const;
   [[noreturn]] void fail_type(std::string_view key, std::string_view expected,
                               const nlohmann::json& found) const;
 
-  nlohmann::json json_;
+  Shared json_;
   std::string file_;
   std::string path_;  ///< of a nested object: "text_config."
 };

@@ -1,6 +1,7 @@
 #include "models/load.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 

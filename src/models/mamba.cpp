@@ -2,6 +2,8 @@
 // norms the step size, b and c: x + mixer(norm(x)) in each layer, no attention, no positions.
 #include "flow/blocks/mamba.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "models/ssm.h"
 

@@ -31,7 +31,7 @@ struct Compare {
   static constexpr std::string_view name = "compare";
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 2> operands = {"a", "b"};
-  static constexpr auto fields() { return std::tuple{field("relation", &Compare::relation)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("relation", &Compare::relation)}; }
   bool operator==(const Compare&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
@@ -44,7 +44,7 @@ struct Where {
   static constexpr std::string_view name = "where";
   static constexpr Trait traits = Trait::elementwise;
   static constexpr std::array<std::string_view, 3> operands = {"cond", "a", "b"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const Where&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -60,7 +60,7 @@ struct Clamp {
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("low", &Clamp::low), field("high", &Clamp::high)};
   }
   bool operator==(const Clamp&) const = default;
@@ -103,7 +103,7 @@ struct Unary {
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() { return std::tuple{field("fn", &Unary::fn)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("fn", &Unary::fn)}; }
   bool operator==(const Unary&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

@@ -27,7 +27,7 @@ struct Rope {
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 3> operands = {"x", "inv_freq", "positions"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("head_dim", &Rope::head_dim), field("rotary_dim", &Rope::rotary_dim),
                       field("style", &Rope::style), field("magnitude", &Rope::magnitude)};
   }
@@ -45,7 +45,7 @@ struct KvAppend {
   static constexpr Trait traits = Trait::state;
   static constexpr std::array<std::string_view, 7> operands = {"cache", "k",    "v",    "seq_start",
                                                                "past",  "slot", "pages"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const KvAppend&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
@@ -70,7 +70,7 @@ struct RopeAppend {
       "cache", "q",     "k",        "v",         "seq_start", "past",
       "slot",  "pages", "inv_freq", "positions", "q_norm",    "k_norm"};
   static constexpr int optional_operands = 2;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("head_dim", &RopeAppend::head_dim),
                       field("rotary_dim", &RopeAppend::rotary_dim),
                       field("style", &RopeAppend::style),
@@ -101,7 +101,7 @@ struct Attention {
   static constexpr Trait traits = Trait::state | Trait::compute;
   static constexpr std::array<std::string_view, 6> operands = {"q",    "cache", "seq_start",
                                                                "past", "slot",  "pages"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("heads", &Attention::heads), field("scale", &Attention::scale),
                       field("softcap", &Attention::softcap), field("window", &Attention::window)};
   }

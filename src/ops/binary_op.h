@@ -9,7 +9,7 @@
     static constexpr Trait traits = Trait::elementwise | Trait::row_wise | more_traits; \
     static constexpr std::array<std::string_view, 2> operands = {"a", "b"};             \
     static constexpr int in_place = 0;                                                  \
-    static constexpr auto fields() { return std::tuple{}; }                             \
+    static constexpr auto fields(auto...) { return std::tuple{}; }                             \
     bool operator==(const Type&) const = default;                                       \
     void infer(InferContext&) const;                                                    \
     void grad(GradContext&) const;                                                      \

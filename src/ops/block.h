@@ -37,7 +37,7 @@ struct SelfAttention {
       "x",  "cache", "seq_start", "past", "slot", "pages", "positions", "inv_freq", "wq",
       "wk", "wv",    "wo",        "bq",   "bk",   "bv",    "bo",        "q_norm",   "k_norm"};
   static constexpr int optional_operands = 6;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using S = SelfAttention;
     return std::tuple{field("heads", &S::heads),
                       field("head_dim", &S::head_dim),
@@ -67,7 +67,7 @@ struct GatedMlp {
   static constexpr std::string_view name = "gated_mlp";
   static constexpr Trait traits = Trait::composite | Trait::row_wise;
   static constexpr std::array<std::string_view, 4> operands = {"x", "gate", "up", "down"};
-  static constexpr auto fields() { return std::tuple{field("act", &GatedMlp::act)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("act", &GatedMlp::act)}; }
   bool operator==(const GatedMlp&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;
@@ -84,7 +84,7 @@ struct LmHead {
   static constexpr std::string_view name = "lm_head";
   static constexpr Trait traits = Trait::composite;
   static constexpr std::array<std::string_view, 4> operands = {"x", "norm", "w", "out_rows"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("eps", &LmHead::eps), field("weight_offset", &LmHead::weight_offset),
                       field("softcap", &LmHead::softcap)};
   }

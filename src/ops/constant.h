@@ -13,7 +13,7 @@ struct Full {
   DType dtype = DType::f32;
   static constexpr std::string_view name = "full";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("dims", &Full::dims), field("value", &Full::value), field("dtype", &Full::dtype)};
   }
   bool operator==(const Full&) const = default;
@@ -29,7 +29,7 @@ struct Iota {
   Dim start = 0, step = 1;
   static constexpr std::string_view name = "iota";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("dims", &Iota::dims), field("axis", &Iota::axis), field("start", &Iota::start),
                       field("step", &Iota::step)};
   }

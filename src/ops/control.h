@@ -12,7 +12,7 @@ struct If {
   GraphRef then_graph, else_graph;
   static constexpr std::string_view name = "if";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("then", &If::then_graph), field("else", &If::else_graph)};
   }
   bool operator==(const If&) const = default;
@@ -27,7 +27,7 @@ struct While {
   std::int64_t limit = std::int64_t{1} << 30;
   static constexpr std::string_view name = "while";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("condition", &While::condition), field("body", &While::body),
                       field("limit", &While::limit)};
   }
@@ -48,7 +48,7 @@ struct Scan {
   bool reverse = false;
   static constexpr std::string_view name = "scan";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("body", &Scan::body), field("carried", &Scan::carried), field("scanned", &Scan::scanned),
                       field("length", &Scan::length), field("reverse", &Scan::reverse)};
   }

@@ -20,7 +20,7 @@ struct Conv {
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 3> operands = {"x", "w", "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("strides", &Conv::strides),       field("dilations", &Conv::dilations),
                       field("pads_begin", &Conv::pads_begin), field("pads_end", &Conv::pads_end),
                       field("groups", &Conv::groups),         field("bias", &Conv::bias)};
@@ -47,7 +47,7 @@ struct ConvTransposed {
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 3> operands = {"x", "w", "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using C = ConvTransposed;
     return std::tuple{field("strides", &C::strides),   field("dilations", &C::dilations),
                       field("pads_begin", &C::pads_begin), field("pads_end", &C::pads_end),

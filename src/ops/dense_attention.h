@@ -36,7 +36,7 @@ struct DenseAttention {
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 6> operands = {"q", "k", "v", "q_start", "k_start", "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using D = DenseAttention;
     return std::tuple{field("heads", &D::heads),     field("kv_heads", &D::kv_heads), field("scale", &D::scale),
                       field("softcap", &D::softcap), field("window", &D::window),     field("causal", &D::causal),
@@ -63,7 +63,7 @@ struct AttentionMask {
   static constexpr std::string_view name = "attention_mask";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 4> operands = {"q", "k", "q_start", "k_start"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using A = AttentionMask;
     return std::tuple{field("first", &A::first), field("second", &A::second), field("window", &A::window),
                       field("causal", &A::causal), field("bias", &A::bias)};
@@ -97,7 +97,7 @@ struct RelativeBias {
   static constexpr std::string_view name = "relative_bias";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"table"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("max_distance", &RelativeBias::max_distance),
                       field("bidirectional", &RelativeBias::bidirectional)};
   }
@@ -123,7 +123,7 @@ struct PoolSequences {
   static constexpr std::string_view name = "pool_sequences";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 2> operands = {"x", "seq_start"};
-  static constexpr auto fields() { return std::tuple{field("kind", &PoolSequences::kind)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("kind", &PoolSequences::kind)}; }
   bool operator==(const PoolSequences&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

@@ -19,7 +19,7 @@ struct Activation {
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() { return std::tuple{field("act", &Activation::act)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("act", &Activation::act)}; }
   bool operator==(const Activation&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -34,7 +34,7 @@ struct Scale {
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() { return std::tuple{field("factor", &Scale::factor)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("factor", &Scale::factor)}; }
   bool operator==(const Scale&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -49,7 +49,7 @@ struct Softcap {
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() { return std::tuple{field("cap", &Softcap::cap)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("cap", &Softcap::cap)}; }
   bool operator==(const Softcap&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -63,7 +63,7 @@ struct Cast {
   static constexpr std::string_view name = "cast";
   static constexpr Trait traits = Trait::elementwise | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("to", &Cast::to)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("to", &Cast::to)}; }
   bool operator==(const Cast&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

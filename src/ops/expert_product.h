@@ -13,7 +13,7 @@ struct ExpertLinearTransposed {
   static constexpr std::string_view name = "expert_linear_transposed";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 3> operands = {"x", "ids", "w"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const ExpertLinearTransposed&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -30,7 +30,7 @@ struct ExpertOuter {
   static constexpr std::string_view name = "expert_outer";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 3> operands = {"a", "ids", "b"};
-  static constexpr auto fields() { return std::tuple{field("experts", &ExpertOuter::experts)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("experts", &ExpertOuter::experts)}; }
   bool operator==(const ExpertOuter&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

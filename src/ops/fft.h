@@ -13,7 +13,7 @@ struct Fft {
   static constexpr std::string_view name = "fft";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("inverse", &Fft::inverse)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("inverse", &Fft::inverse)}; }
   bool operator==(const Fft&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -27,7 +27,7 @@ struct RealFft {
   static constexpr std::string_view name = "real_fft";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const RealFft&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -43,7 +43,7 @@ struct InverseRealFft {
   static constexpr std::string_view name = "inverse_real_fft";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("n", &InverseRealFft::n)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("n", &InverseRealFft::n)}; }
   bool operator==(const InverseRealFft&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

@@ -25,7 +25,7 @@ struct FusedLinear {
 
   static constexpr std::string_view name = "fused_linear";
   static constexpr Trait traits = Trait::compute | Trait::row_wise;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using F = FusedLinear;
     return std::tuple{field("weights", &F::weights), field("biases", &F::biases),
                       field("act", &F::act),         field("gated", &F::gated),

@@ -13,7 +13,7 @@ struct Embedding {
   static constexpr std::string_view name = "embedding";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 2> operands = {"table", "tokens"};
-  static constexpr auto fields() { return std::tuple{field("scale", &Embedding::scale)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("scale", &Embedding::scale)}; }
   bool operator==(const Embedding&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -27,7 +27,7 @@ struct SelectRows {
   static constexpr std::string_view name = "select_rows";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 2> operands = {"x", "index"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const SelectRows&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

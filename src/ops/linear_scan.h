@@ -15,7 +15,7 @@ struct LinearScan {
   static constexpr std::string_view name = "linear_scan";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 3> operands = {"a", "x", "start"};
-  static constexpr auto fields() { return std::tuple{field("reverse", &LinearScan::reverse)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("reverse", &LinearScan::reverse)}; }
   bool operator==(const LinearScan&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -33,7 +33,7 @@ struct DeltaScan {
   static constexpr std::string_view name = "delta_scan";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 5> operands = {"decay", "beta", "k", "x", "start"};
-  static constexpr auto fields() { return std::tuple{field("reverse", &DeltaScan::reverse)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("reverse", &DeltaScan::reverse)}; }
   bool operator==(const DeltaScan&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

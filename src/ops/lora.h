@@ -20,7 +20,7 @@ struct LoraLinear {
   static constexpr Trait traits = Trait::composite;
   static constexpr std::array<std::string_view, 6> operands = {"x", "w", "a", "b", "bias", "ids"};
   static constexpr int optional_operands = 2;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("scale", &LoraLinear::scale), field("bias", &LoraLinear::bias),
                       field("per_row", &LoraLinear::per_row)};
   }

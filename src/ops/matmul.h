@@ -20,7 +20,7 @@ struct Linear {
   static constexpr Trait traits = Trait::compute | Trait::row_wise;
   static constexpr std::array<std::string_view, 4> operands = {"x", "w", "bias", "residual"};
   static constexpr int optional_operands = 2;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("act", &Linear::act), field("bias", &Linear::bias),
                       field("residual", &Linear::residual)};
   }
@@ -42,7 +42,7 @@ struct GatedLinear {
   static constexpr std::string_view name = "gated_linear";
   static constexpr Trait traits = Trait::compute | Trait::row_wise;
   static constexpr std::array<std::string_view, 3> operands = {"x", "gate", "up"};
-  static constexpr auto fields() { return std::tuple{field("act", &GatedLinear::act)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("act", &GatedLinear::act)}; }
   bool operator==(const GatedLinear&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;

@@ -50,7 +50,7 @@ struct MoeRoute {
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 2> operands = {"logits", "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return route_fields<MoeRoute>();
   }
   bool operator==(const MoeRoute&) const = default;
@@ -71,7 +71,7 @@ struct ExpertLinear {
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 4> operands = {"x", "ids", "w", "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() { return std::tuple{field("bias", &ExpertLinear::bias)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("bias", &ExpertLinear::bias)}; }
   bool operator==(const ExpertLinear&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -87,7 +87,7 @@ struct ExpertGatedLinear {
   static constexpr std::string_view name = "expert_gated_linear";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 4> operands = {"x", "ids", "gate", "up"};
-  static constexpr auto fields() { return std::tuple{field("act", &ExpertGatedLinear::act)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("act", &ExpertGatedLinear::act)}; }
   bool operator==(const ExpertGatedLinear&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;
@@ -100,7 +100,7 @@ struct ExpertSum {
   static constexpr std::string_view name = "expert_sum";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 2> operands = {"x", "weights"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const ExpertSum&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;
@@ -126,7 +126,7 @@ struct MoeMlp {
   static constexpr std::array<std::string_view, 6> operands = {"x",  "router", "gate",
                                                                "up", "down",   "bias"};
   static constexpr int optional_operands = 1;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple_cat(std::tuple{field("act", &MoeMlp::act)}, route_fields<MoeMlp>());
   }
   bool operator==(const MoeMlp&) const = default;

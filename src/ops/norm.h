@@ -18,7 +18,7 @@ struct RmsNorm {
   static constexpr Trait traits = Trait::reduction | Trait::row_wise;
   static constexpr std::array<std::string_view, 2> operands = {"x", "weight"};
   static constexpr int in_place = 0;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("eps", &RmsNorm::eps), field("weight_offset", &RmsNorm::weight_offset),
                       field("group", &RmsNorm::group)};
   }
@@ -40,7 +40,7 @@ struct RmsNormQuantize {
   static constexpr std::string_view name = "rms_norm_quantize";
   static constexpr Trait traits = Trait::reduction | Trait::row_wise;
   static constexpr std::array<std::string_view, 2> operands = {"x", "weight"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("eps", &RmsNormQuantize::eps),
                       field("weight_offset", &RmsNormQuantize::weight_offset)};
   }

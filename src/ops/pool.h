@@ -25,7 +25,7 @@ struct Pool {
   static constexpr std::string_view name = "pool";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("kind", &Pool::kind),
                       field("count_pads", &Pool::count_pads),
                       field("ceil_mode", &Pool::ceil_mode),
@@ -50,7 +50,7 @@ struct GlobalPool {
   static constexpr std::string_view name = "global_pool";
   static constexpr Trait traits = Trait::composite;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("kind", &GlobalPool::kind)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("kind", &GlobalPool::kind)}; }
   bool operator==(const GlobalPool&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;

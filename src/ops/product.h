@@ -15,7 +15,7 @@ struct BatchedMatmul {
   static constexpr std::string_view name = "batched_matmul";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 2> operands = {"a", "b"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("transpose_a", &BatchedMatmul::transpose_a),
                       field("transpose_b", &BatchedMatmul::transpose_b)};
   }
@@ -35,7 +35,7 @@ struct DotGeneral {
   static constexpr std::string_view name = "dot_general";
   static constexpr Trait traits = Trait::compute;
   static constexpr std::array<std::string_view, 2> operands = {"a", "b"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{
         field("a_contract", &DotGeneral::a_contract), field("b_contract", &DotGeneral::b_contract),
         field("a_batch", &DotGeneral::a_batch), field("b_batch", &DotGeneral::b_batch)};

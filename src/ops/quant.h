@@ -12,7 +12,7 @@ struct QuantizeRows {
   static constexpr std::string_view name = "quantize_rows";
   static constexpr Trait traits = Trait::reduction | Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const QuantizeRows&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
@@ -29,7 +29,7 @@ struct Pack {
   static constexpr std::string_view name = "pack";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"w"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("dtype", &Pack::dtype), field("layout", &Pack::layout)};
   }
   bool operator==(const Pack&) const = default;
@@ -44,7 +44,7 @@ struct TransposeWeight {
   static constexpr std::string_view name = "transpose_weight";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"w"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const TransposeWeight&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -59,7 +59,7 @@ struct Quantize {
   static constexpr std::string_view name = "quantize";
   static constexpr Trait traits = Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("dtype", &Quantize::dtype)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("dtype", &Quantize::dtype)}; }
   bool operator==(const Quantize&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
@@ -71,7 +71,7 @@ struct Dequantize {
   static constexpr std::string_view name = "dequantize";
   static constexpr Trait traits = Trait::row_wise;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const Dequantize&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;
@@ -93,7 +93,7 @@ struct FakeQuantize {
   static constexpr std::array<std::string_view, 3> operands = {"x", "scale", "zero_point"};
   static constexpr int optional_operands = 1;
   static constexpr int in_place = 0;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using F = FakeQuantize;
     return std::tuple{field("low", &F::low), field("high", &F::high), field("axis", &F::axis),
                       field("per_channel", &F::per_channel), field("asymmetric", &F::asymmetric)};

@@ -38,7 +38,7 @@ struct CausalConv1d {
   static constexpr std::array<std::string_view, 7> operands = {"x",         "w",    "bias", "state",
                                                                "seq_start", "past", "slot"};
   static constexpr int optional_operands = 5;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("act", &CausalConv1d::act), field("bias", &CausalConv1d::bias)};
   }
   bool operator==(const CausalConv1d&) const = default;
@@ -63,7 +63,7 @@ struct SelectiveScan {
       "x", "dt", "a", "b", "c", "d", "state", "seq_start", "past", "slot"};
   static constexpr int optional_operands = 4;
   static constexpr int kState = 6;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("softplus", &SelectiveScan::softplus)};
   }
   bool operator==(const SelectiveScan&) const = default;
@@ -93,7 +93,7 @@ struct SsdScan {
       "x", "dt", "a", "b", "c", "d", "dt_bias", "state", "seq_start", "past", "slot"};
   static constexpr int optional_operands = 4;
   static constexpr int kState = 7;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("heads", &SsdScan::heads), field("groups", &SsdScan::groups),
                       field("softplus", &SsdScan::softplus), field("dt_min", &SsdScan::dt_min),
                       field("dt_max", &SsdScan::dt_max)};
@@ -124,7 +124,7 @@ struct GatedDelta {
       "q", "k", "v", "g", "beta", "state", "seq_start", "past", "slot"};
   static constexpr int optional_operands = 4;
   static constexpr int kState = 5;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("heads", &GatedDelta::heads), field("key_heads", &GatedDelta::key_heads),
                       field("scale", &GatedDelta::scale), field("l2_norm", &GatedDelta::l2_norm),
                       field("eps", &GatedDelta::eps)};

@@ -23,7 +23,7 @@ struct Reduce {
   static constexpr std::string_view name = "reduce";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("kind", &Reduce::kind), field("axis", &Reduce::axis),
                       field("keep_dims", &Reduce::keep_dims)};
   }
@@ -44,7 +44,7 @@ struct Cumulative {
   static constexpr std::string_view name = "cumulative";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("kind", &Cumulative::kind), field("axis", &Cumulative::axis),
                       field("exclusive", &Cumulative::exclusive),
                       field("reverse", &Cumulative::reverse)};
@@ -64,7 +64,7 @@ struct Softmax {
   static constexpr std::string_view name = "softmax";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("axis", &Softmax::axis)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axis", &Softmax::axis)}; }
   bool operator==(const Softmax&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -78,7 +78,7 @@ struct LogSoftmax {
   static constexpr std::string_view name = "log_softmax";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("axis", &LogSoftmax::axis)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axis", &LogSoftmax::axis)}; }
   bool operator==(const LogSoftmax&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -94,7 +94,7 @@ struct Argmax {
   static constexpr std::string_view name = "argmax";
   static constexpr Trait traits = Trait::reduction;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("axis", &Argmax::axis), field("keep_dims", &Argmax::keep_dims)};
   }
   bool operator==(const Argmax&) const = default;
@@ -114,7 +114,7 @@ struct LayerNorm {
   static constexpr std::array<std::string_view, 3> operands = {"x", "weight", "bias"};
   static constexpr int optional_operands = 1;
   static constexpr int in_place = 0;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("eps", &LayerNorm::eps), field("bias", &LayerNorm::bias)};
   }
   bool operator==(const LayerNorm&) const = default;

@@ -56,7 +56,7 @@ struct Region {
   RegionId program;
   static constexpr std::string_view name = "region";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() { return std::tuple{field("program", &Region::program)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("program", &Region::program)}; }
   bool operator==(const Region&) const = default;
   void infer(InferContext&) const;
   void decompose(Body&) const;

@@ -30,7 +30,7 @@ struct SampleToken {
   static constexpr Trait traits = Trait::sampling;
   static constexpr std::array<std::string_view, 3> operands = {"logits", "seeds", "steps"};
   static constexpr int optional_operands = 2;
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     using S = SampleToken;
     return std::tuple{field("temperature", &S::temperature), field("top_k", &S::top_k),
                       field("top_p", &S::top_p),             field("min_p", &S::min_p),

@@ -13,7 +13,7 @@ struct Gather {
   static constexpr std::string_view name = "gather";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 2> operands = {"x", "index"};
-  static constexpr auto fields() { return std::tuple{field("axis", &Gather::axis)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axis", &Gather::axis)}; }
   bool operator==(const Gather&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -30,7 +30,7 @@ struct ScatterAdd {
   static constexpr std::string_view name = "scatter_add";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 3> operands = {"x", "index", "updates"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("axis", &ScatterAdd::axis), field("replace", &ScatterAdd::replace)};
   }
   bool operator==(const ScatterAdd&) const = default;
@@ -50,7 +50,7 @@ struct TopK {
   static constexpr std::string_view name = "top_k";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("k", &TopK::k), field("axis", &TopK::axis),
                       field("largest", &TopK::largest)};
   }
@@ -70,7 +70,7 @@ struct Sort {
   static constexpr std::string_view name = "sort";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("axis", &Sort::axis), field("descending", &Sort::descending)};
   }
   bool operator==(const Sort&) const = default;
@@ -87,7 +87,7 @@ struct TakeAlongAxis {
   static constexpr std::string_view name = "take_along_axis";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 2> operands = {"x", "index"};
-  static constexpr auto fields() { return std::tuple{field("axis", &TakeAlongAxis::axis)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axis", &TakeAlongAxis::axis)}; }
   bool operator==(const TakeAlongAxis&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -102,7 +102,7 @@ struct OneHot {
   static constexpr std::string_view name = "one_hot";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"index"};
-  static constexpr auto fields() { return std::tuple{field("depth", &OneHot::depth)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("depth", &OneHot::depth)}; }
   bool operator==(const OneHot&) const = default;
   void infer(InferContext&) const;
   void reference(const KernelArgs&) const;

@@ -14,7 +14,7 @@ struct Reshape {
   static constexpr std::string_view name = "reshape";
   static constexpr Trait traits = Trait::view;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("dims", &Reshape::dims)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("dims", &Reshape::dims)}; }
   bool operator==(const Reshape&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -33,7 +33,7 @@ struct Transpose {
   static constexpr std::string_view name = "transpose";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("axes", &Transpose::axes)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axes", &Transpose::axes)}; }
   bool operator==(const Transpose&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -50,7 +50,7 @@ struct Slice {
   static constexpr std::string_view name = "slice";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("axis", &Slice::axis), field("start", &Slice::start),
                       field("stop", &Slice::stop), field("step", &Slice::step)};
   }
@@ -66,7 +66,7 @@ struct Concat {
   std::int32_t axis = 0;
   static constexpr std::string_view name = "concat";
   static constexpr Trait traits = Trait::none;
-  static constexpr auto fields() { return std::tuple{field("axis", &Concat::axis)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("axis", &Concat::axis)}; }
   bool operator==(const Concat&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;
@@ -83,7 +83,7 @@ struct Pad {
   static constexpr std::string_view name = "pad";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() {
+  static constexpr auto fields(auto...) {
     return std::tuple{field("axis", &Pad::axis), field("before", &Pad::before),
                       field("after", &Pad::after), field("value", &Pad::value)};
   }
@@ -100,7 +100,7 @@ struct BroadcastTo {
   static constexpr std::string_view name = "broadcast_to";
   static constexpr Trait traits = Trait::none;
   static constexpr std::array<std::string_view, 1> operands = {"x"};
-  static constexpr auto fields() { return std::tuple{field("dims", &BroadcastTo::dims)}; }
+  static constexpr auto fields(auto...) { return std::tuple{field("dims", &BroadcastTo::dims)}; }
   bool operator==(const BroadcastTo&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

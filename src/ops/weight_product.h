@@ -16,7 +16,7 @@ struct LinearTransposed {
   static constexpr std::string_view name = "linear_transposed";
   static constexpr Trait traits = Trait::compute | Trait::row_wise;
   static constexpr std::array<std::string_view, 2> operands = {"x", "w"};
-  static constexpr auto fields() { return std::tuple{}; }
+  static constexpr auto fields(auto...) { return std::tuple{}; }
   bool operator==(const LinearTransposed&) const = default;
   void infer(InferContext&) const;
   void grad(GradContext&) const;

@@ -1,6 +1,7 @@
 #include "runtime/chat_session.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace rlx {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "compiler/pass.h"
 #include "compiler/profile.h"
+#include "error_text.h"
 
 namespace rlx {
 namespace {
@@ -21,16 +22,6 @@ std::string toml_fault(std::string_view text) {
     parsed(text);
   } catch (const Error& e) {
     return e.code() == ErrorCode::format ? e.what() : std::string("another code: ") + e.what();
-  }
-  return "no error";
-}
-
-std::string profile_fault(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.code() == ErrorCode::invalid_argument ? e.what()
-                                                   : std::string("another code: ") + e.what();
   }
   return "no error";
 }
@@ -229,7 +220,7 @@ TEST(section11_profile, PresetsAreFoundByName) {
                            "gemma_prefill", "gemma_decode", "encoder"})
     EXPECT_EQ(seen.count(name), 1u) << name;
   EXPECT_EQ(digest(profiles::named("encoder")), digest(profiles::encoder()));
-  EXPECT_EQ(profile_fault([] { profiles::named("lama_decode"); }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument, [] { profiles::named("lama_decode"); }),
             "unknown compile profile \"lama_decode\": did you mean \"llama_decode\"?");
 }
 
@@ -286,7 +277,7 @@ TEST(section11_profile, WhatNothingAppliesIsAnErrorAndNotIgnored) {
 
 TEST(section11_profile, ProfilesFromCodeAreChecked) {
   const auto fault = [](const CompileProfile& p) {
-    return profile_fault([&] { apply(p, CompileOptions{}); });
+    return test::error_text(ErrorCode::invalid_argument, [&] { apply(p, CompileOptions{}); });
   };
   CompileProfile p;
   p.passes["cze"] = false;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "error_text.h"
 #include "ir/buckets.h"
 #include "compiler/variant.h"
 
@@ -19,17 +20,8 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 // The message of the Error with this code; another outcome is said in its place.
-std::string variant_error(ErrorCode code, const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.code() == code ? e.what() : std::string("another code: ") + e.what();
-  }
-  return "no error";
-}
-
 std::string invalid_variant(const std::function<void()>& run) {
-  return variant_error(ErrorCode::invalid_argument, run);
+  return test::error_text(ErrorCode::invalid_argument, run);
 }
 
 TEST(section2_variant, BindsTheSizesOfItsPhase) {
@@ -286,7 +278,7 @@ TEST(section2_buckets, AListGivesTheFirstThatFits) {
   EXPECT_EQ(list.upper(sym::rows, 8), 8);
   EXPECT_EQ(list.upper(sym::rows, 9), 64);
   EXPECT_EQ(list.upper(sym::rows, 512), 512);
-  EXPECT_EQ(variant_error(ErrorCode::limit, [&] { list.upper(sym::rows, 600); }),
+  EXPECT_EQ(test::error_text(ErrorCode::limit, [&] { list.upper(sym::rows, 600); }),
             "symbol \"rows\": expected a size of at most 512, the last bucket, found 600");
 }
 
@@ -305,7 +297,7 @@ TEST(section2_buckets, BadRulesAreErrors) {
             "bucket list: expected sizes that ascend from above 0, found 0 after 0");
   EXPECT_EQ(invalid_variant([] { BucketRule().upper(sym::seq, -1); }),
             "symbol \"seq\": expected a size of at least 0, found -1");
-  EXPECT_EQ(variant_error(ErrorCode::limit, [] { BucketRule::ladder(1).upper(sym::seq, kMost); }),
+  EXPECT_EQ(test::error_text(ErrorCode::limit, [] { BucketRule::ladder(1).upper(sym::seq, kMost); }),
             "symbol \"seq\": the bucket of 9223372036854775807 does not fit in 64 bits");
 }
 

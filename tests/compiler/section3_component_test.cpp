@@ -10,18 +10,10 @@
 #include "base/error.h"
 #include "compiler/component.h"
 #include "compiler/profile.h"
+#include "error_text.h"
 
 namespace rlx {
 namespace {
-
-std::string component_error(ErrorCode code, const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.code() == code ? e.what() : std::string("another code: ") + e.what();
-  }
-  return "no error";
-}
 
 TemplateIdentity state_form() {
   TemplateIdentity t;
@@ -188,7 +180,7 @@ TEST(section3_component, SizesOfOneBucketShareAnExecutable) {
   EXPECT_NE(of(16).executable_key(t), of(17).executable_key(t));
   // The policy itself is not in the key: the same bounds are the same executable.
   EXPECT_EQ(of(512).executable_key(t), of(512).executable_key(state_form()));
-  EXPECT_EQ(component_error(ErrorCode::limit, [&] { (void)of(513).executable_key(t); }),
+  EXPECT_EQ(test::error_text(ErrorCode::limit, [&] { (void)of(513).executable_key(t); }),
             "symbol \"rows\": expected a size of at most 512, the last bucket, found 513");
 }
 
@@ -296,7 +288,7 @@ TEST(section3_layers, DigestsAreEqualExactlyWhenTheStagesAre) {
 
 TEST(section3_layers, BadCompositionsAreErrors) {
   const auto invalid = [](const std::function<void()>& run) {
-    return component_error(ErrorCode::invalid_argument, run);
+    return test::error_text(ErrorCode::invalid_argument, run);
   };
   const std::string name_fault =
       "layer composition: expected a layer's name of letters, digits, \"_\" and \"-\" in dotted "
@@ -308,7 +300,7 @@ TEST(section3_layers, BadCompositionsAreErrors) {
   EXPECT_EQ(invalid([] { LayerComposition::sequence({}); }),
             "layer composition: expected at least one part, found none");
   const auto many = LayerComposition::homogeneous("layers", LayerComposition::kMostStages);
-  EXPECT_EQ(component_error(ErrorCode::limit, [&] { LayerComposition::pair(many, many); }),
+  EXPECT_EQ(test::error_text(ErrorCode::limit, [&] { LayerComposition::pair(many, many); }),
             "layer composition: expected at most 65536 stages, found more at \"layers\"");
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "error_text.h"
 #include "flow/blocks/encoder_attention.h"
 #include "flow/blocks/layer_norm.h"
 #include "flow/blocks/linear.h"
@@ -21,15 +22,6 @@
 
 namespace rlx::encoder_block_tests {
 namespace {
-
-std::string block_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 /// Weights of a layer with hidden size 2; matrices are [[1, 0], [0, 1]].
 WeightMap weights() {
@@ -125,7 +117,7 @@ TEST(section11_encoder_blocks, CrossAttentionReadsAStream) {
 TEST(section11_encoder_blocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
   const WeightMap w = weights();
   const auto built = [&](const std::function<void(ModelFlow&)>& stages) {
-    return block_error([&] { flow_of(stages).build(w); });
+    return test::error_text([&] { flow_of(stages).build(w); });
   };
   EncoderAttentionSpec cross = attention();
   cross.source = "memory";
@@ -149,7 +141,7 @@ TEST(section11_encoder_blocks, AMissingStageIsNamedWithTheOneThatNeedsIt) {
 
 TEST(section11_encoder_blocks, TensorsOfAnotherShapeAreReportedTogether) {
   const WeightMap w = weights();
-  const std::string text = block_error([&] {
+  const std::string text = test::error_text([&] {
     flow_of([](ModelFlow& f) {
       f.stage("bias", relative_bias({.weight = "buckets", .buckets = 8, .heads = 2, .max_distance = 16}))
           .stage("norm", layer_norm({.weight = "ones", .bias = "none", .size = 2}));

@@ -1,4 +1,5 @@
 // How models are written: stages, slots, params, and what a flow says when something is missing.
+#include "error_text.h"
 #include "flow/flow.h"
 
 #include <gtest/gtest.h>
@@ -15,15 +16,6 @@
 
 namespace rlx {
 namespace {
-
-std::string message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -103,12 +95,12 @@ TEST(Flow, StagesThatReadATensorWithOtherDimsAreNamed) {
   ctx.set_stage("second");
   const Value rows = ctx.load_rows("w", 3, 2, {0, 1});
   EXPECT_EQ(ctx.load_rows("w", 3, 2, {0, 1}), rows);
-  EXPECT_TRUE(contains(message([&] { ctx.load_rows("w", 3, 4, {0, 1}); }),
+  EXPECT_TRUE(contains(test::error_text([&] { ctx.load_rows("w", 3, 4, {0, 1}); }),
                        "w[0:1]: one stage reads it as [1, 2], second as [1, 4]"));
   ctx.load_matrix("w", 3, 2);
-  EXPECT_TRUE(contains(message([&] { ctx.load_matrix("w", 2, 3); }), "reads it as [3, 2], second as [2, 3]"));
+  EXPECT_TRUE(contains(test::error_text([&] { ctx.load_matrix("w", 2, 3); }), "reads it as [3, 2], second as [2, 3]"));
   ctx.load_vector("norm", 2);
-  EXPECT_TRUE(contains(message([&] { ctx.load_vector("norm", 3); }), "reads it as [2], second as [3]"));
+  EXPECT_TRUE(contains(test::error_text([&] { ctx.load_vector("norm", 3); }), "reads it as [2], second as [3]"));
 }
 
 TEST(Flow, SynthesisedParamsBringTheirData) {
@@ -116,9 +108,9 @@ TEST(Flow, SynthesisedParamsBringTheirData) {
   FlowCtx ctx("toy", weights);
   ctx.synth_param("freq", {1.0f, 0.5f}, Shape({2}, DType::f32));
   ctx.synth_zeros("beta", 3);
-  EXPECT_TRUE(contains(message([&] { ctx.synth_zeros("beta", 3); }), "beta"));
+  EXPECT_TRUE(contains(test::error_text([&] { ctx.synth_zeros("beta", 3); }), "beta"));
   EXPECT_TRUE(
-      contains(message([&] { ctx.synth_param("x", {1.0f}, Shape({2}, DType::f32)); }), "1 values"));
+      contains(test::error_text([&] { ctx.synth_param("x", {1.0f}, Shape({2}, DType::f32)); }), "1 values"));
   const BuiltModel m = ctx.finish({});
   ASSERT_EQ(m.params.size(), 2u);
   EXPECT_EQ((*m.params[0].owned)[1], 0.5f);
@@ -189,17 +181,17 @@ TEST(Flow, AStageThatLacksAnEarlierOneNamesBoth) {
   for (const Incomplete& c : cases) {
     ModelFlow flow("toy");
     c.add(flow);
-    const std::string text = message([&] { flow.build(weights); });
+    const std::string text = test::error_text([&] { flow.build(weights); });
     for (const std::string_view part : {c.stage, c.missing, c.provider})
       EXPECT_TRUE(contains(text, part)) << c.name << ": " << text;
   }
-  EXPECT_TRUE(contains(message([&] { ModelFlow("bare").build(weights); }), "no output"));
+  EXPECT_TRUE(contains(test::error_text([&] { ModelFlow("bare").build(weights); }), "no output"));
 }
 
 TEST(Flow, MissingAndMisshapenTensorsComeInOneMessage) {
   WeightMap weights("toy.gguf");
   weights.add("table", {4, 3}, std::vector<float>(12));
-  const std::string text = message([&] { toy_flow().build(weights); });
+  const std::string text = test::error_text([&] { toy_flow().build(weights); });
   EXPECT_TRUE(contains(text, "toy.gguf: 2 tensors")) << text;
   EXPECT_TRUE(contains(text, "table: expected [4, 2], found f32[4, 3]")) << text;
   EXPECT_TRUE(contains(text, "norm: expected [2], missing")) << text;
@@ -209,7 +201,7 @@ TEST(Flow, TenTensorsAreListedAndTheRestCounted) {
   const WeightMap weights("toy");
   FlowCtx ctx("toy", weights);
   for (int i = 0; i < 13; ++i) ctx.load_matrix(fmt::format("w{}", i), 2, 2);
-  const std::string text = message([&] { ctx.finish({}); });
+  const std::string text = test::error_text([&] { ctx.finish({}); });
   EXPECT_TRUE(contains(text, "w9: expected [2, 2], missing")) << text;
   EXPECT_FALSE(contains(text, "w10")) << text;
   EXPECT_TRUE(contains(text, "and 3 more")) << text;
@@ -220,14 +212,14 @@ TEST(Flow, BlocksHaveNoTransposedReading) {
   WeightMap weights("toy");
   weights.add(WeightRef{"q", DType::q4_0, {2, 32}, block, nullptr});
   FlowCtx ctx("toy", weights);
-  EXPECT_TRUE(contains(message([&] { ctx.load_param("q", true); }), "q4_0[2, 32]"));
+  EXPECT_TRUE(contains(test::error_text([&] { ctx.load_param("q", true); }), "q4_0[2, 32]"));
 }
 
 TEST(WeightMap, ChecksBytesAndNames) {
   WeightMap w("toy");
   w.add("a", {2}, {1, 2});
-  EXPECT_TRUE(contains(message([&] { w.add("a", {1}, {1}); }), "\"a\" occurs twice"));
-  EXPECT_TRUE(contains(message([&] { w.add("b", {3}, {1, 2}); }), "expected 12 bytes, found 8"));
+  EXPECT_TRUE(contains(test::error_text([&] { w.add("a", {1}, {1}); }), "\"a\" occurs twice"));
+  EXPECT_TRUE(contains(test::error_text([&] { w.add("b", {3}, {1, 2}); }), "expected 12 bytes, found 8"));
   EXPECT_EQ(w.find("c"), nullptr);
   EXPECT_EQ(w.names(), std::vector<std::string>{"a"});
 }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "error_text.h"
 #include "tensor/dim.h"
 
 namespace rlx {
@@ -184,33 +185,24 @@ TEST(section1_Polynomials, PartialBindingsMeetTheWholeOne) {
   }
 }
 
-std::string polynomial_error(const std::function<void()>& f) {
-  try {
-    f();
-    return "no error";
-  } catch (const Error& e) {
-    return e.what();
-  }
-}
-
 TEST(section1_Polynomials, WhatWouldGrowWithoutEndIsRefused) {
   const std::string limit =
       "a size expression is too long: expected at most 1024 terms, a degree of 64 and 4096 characters";
-  EXPECT_EQ(polynomial_error([] {
+  EXPECT_EQ(test::error_text([] {
     Dim d(sym::rows);
     for (int i = 0; i < 40; ++i) d = ceil_div(d * d + d, 2);
   }), limit);
-  EXPECT_EQ(polynomial_error([] {
+  EXPECT_EQ(test::error_text([] {
     Dim d(1);
     for (int i = 0; i < 40; ++i) d = d * (Dim(sym::rows) + Dim(Symbol::named("s" + std::to_string(i))));
   }), limit);
-  EXPECT_EQ(polynomial_error([] { Dim::parse("rows^40*rows^40"); }), limit);
-  EXPECT_EQ(polynomial_error([] { Dim(INT64_MAX) + Dim(1); }), "a size expression does not fit in 64 bits");
-  EXPECT_EQ(polynomial_error([] { Dim(sym::rows).evaluate({{sym::batch, 2}}); }),
+  EXPECT_EQ(test::error_text([] { Dim::parse("rows^40*rows^40"); }), limit);
+  EXPECT_EQ(test::error_text([] { Dim(INT64_MAX) + Dim(1); }), "a size expression does not fit in 64 bits");
+  EXPECT_EQ(test::error_text([] { Dim(sym::rows).evaluate({{sym::batch, 2}}); }),
             "size rows: the symbol \"rows\" is not bound");
-  EXPECT_EQ(polynomial_error([] { (Dim(sym::rows) - Dim(9)).evaluate({{sym::rows, 2}}); }),
+  EXPECT_EQ(test::error_text([] { (Dim(sym::rows) - Dim(9)).evaluate({{sym::rows, 2}}); }),
             "size rows - 9 is negative (-7) under rows=2");
-  EXPECT_EQ(polynomial_error([] { ceil_div(Dim(sym::rows), 0); }),
+  EXPECT_EQ(test::error_text([] { ceil_div(Dim(sym::rows), 0); }),
             "ceil_div: expected a divisor of at least 1, found 0");
 }
 
@@ -222,10 +214,10 @@ TEST(section1_Symbols, CustomNamesNeverMeetWellKnownOnes) {
   for (const Symbol s : {sym::batch, sym::seq, sym::rows, sym::out_rows, sym::past_seq}) {
     EXPECT_NE(mine, s);
     EXPECT_EQ(Symbol::named(s.name()), s);
-    EXPECT_EQ(polynomial_error([&] { DimEnv::symbol(s.name()); }),
+    EXPECT_EQ(test::error_text([&] { DimEnv::symbol(s.name()); }),
               fmt::format("the symbol \"{0}\" is a well-known one (sym::{0}): expected another name", s.name()));
   }
-  EXPECT_EQ(polynomial_error([] { DimEnv::symbol("Rows"); }),
+  EXPECT_EQ(test::error_text([] { DimEnv::symbol("Rows"); }),
             "\"Rows\" is no name of a symbol: expected [a-z_][a-z0-9_]*");
 }
 
@@ -237,7 +229,7 @@ TEST(section1_DimBinding, OrderOfInsertionMeansNothing) {
   EXPECT_EQ(one.text(), "alpha=1,beta=2,rows=5");
   EXPECT_NE(one.digest(), DimBinding(one).set(b, 3).digest());
   EXPECT_NE(DimBinding{}.digest(), (DimBinding{{a, 0}}).digest());
-  EXPECT_EQ(polynomial_error([&] { DimBinding{{a, -1}}; }),
+  EXPECT_EQ(test::error_text([&] { DimBinding{{a, -1}}; }),
             "symbol \"alpha\": expected a size of at least 0, found -1");
 }
 
@@ -245,7 +237,7 @@ TEST(section1_DimBinding, BatchAndSequenceBindTheRows) {
   EXPECT_EQ(DimBinding::batch_seq(3, 7).text(), "batch=3,rows=21,seq=7");
   EXPECT_EQ(DimBinding::batch_seq(1, 7).text(), "batch=1,rows=7,seq=7");
   EXPECT_EQ(DimBinding::batch_past_seq(2, 64).text(), "batch=2,past_seq=64");
-  EXPECT_EQ(polynomial_error([] { DimBinding::batch_seq(INT64_MAX, 2); }),
+  EXPECT_EQ(test::error_text([] { DimBinding::batch_seq(INT64_MAX, 2); }),
             "batch 9223372036854775807 times seq 2 does not fit in 64 bits");
 }
 

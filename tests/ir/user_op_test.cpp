@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "error_text.h"
 #include "ir/op_impl.h"
 #include "ir/parse.h"
 #include "ir/print.h"
@@ -77,16 +78,6 @@ class UserOps : public testing::Test {
   }
 };
 
-template <typename F>
-std::string message_of(F&& f) {
-  try {
-    f();
-    return "no error";
-  } catch (const Error& e) {
-    return e.what();
-  }
-}
-
 TEST_F(UserOps, AreBuiltPrintedParsedAndVerified) {
   const std::string text = print(graph());
   EXPECT_NE(text.find("test_shifted(%0) step=0.5 : f32[rows]"), std::string::npos) << text;
@@ -110,13 +101,13 @@ TEST_F(UserOps, RunInTheInterpreterAndOnEveryBackend) {
 }
 
 TEST_F(UserOps, NamesAreTakenOnce) {
-  EXPECT_EQ(message_of([] { register_op<Shifted>(); }),
+  EXPECT_EQ(test::error_text([] { register_op<Shifted>(); }),
             "an op named \"test_shifted\" exists: expected a name of its own");
-  EXPECT_EQ(message_of([] { register_op<TakesABuiltInName>(); }),
+  EXPECT_EQ(test::error_text([] { register_op<TakesABuiltInName>(); }),
             "an op named \"add\" exists: expected a name of its own");
-  EXPECT_EQ(message_of([] { register_op<HasABadName>(); }),
+  EXPECT_EQ(test::error_text([] { register_op<HasABadName>(); }),
             "\"Not A Word\" is no name of an op: expected [a-z_][a-z0-9_]*");
-  EXPECT_EQ(message_of([] { op_def<Unknown>(); }),
+  EXPECT_EQ(test::error_text([] { op_def<Unknown>(); }),
             "the op \"test_never_registered\" is neither built in nor registered (rlx::register_op)");
   EXPECT_EQ(find_op("Not A Word"), nullptr);
 }

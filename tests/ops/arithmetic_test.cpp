@@ -8,9 +8,6 @@
 namespace rlx {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 TEST(Arithmetic, BroadcastsAsNumPy) {
   expect_near(run_op(Sub{}, {f32({2, 2}, {1, 2, 3, 4}), f32({2}, {10, 20})}), {-9, -18, -7, -16});
   expect_near(run_op(Div{}, {f32({2, 1}, {1, 3}), f32({2}, {2, 4})}), {0.5, 0.25, 1.5, 0.75});

@@ -8,9 +8,6 @@
 namespace rlx {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 Tensor two_by_three() { return f32({2, 3}, {1, -2, 4, 3, 5, -6}); }
 
 TEST(Reduction, EveryKindAlongEveryAxis) {

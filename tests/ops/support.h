@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "ops/interpret.h"
 
 namespace rlx {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 inline Tensor f32(std::vector<std::int64_t> dims, std::vector<float> values) {
   return Tensor::from(std::move(dims), std::span<const float>(values));

@@ -15,8 +15,6 @@
 namespace rlx {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 TEST(Values, AddAndMulBroadcastAsNumPy) {
   expect_near(run_op(Add{}, {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({3}, {10, 20, 30})}),
               {11, 22, 33, 14, 25, 36});

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "error_text.h"
 #include "formats/gguf_writer.h"
 #include "formats/safetensors_writer.h"
 #include "runtime/text_model.h"
@@ -38,16 +39,6 @@ Ids some_tokens(std::int32_t n, std::int32_t seed = 1) {
   Ids ids;
   for (std::int32_t i = 0; i < n; ++i) ids.push_back((i * 37 + seed * 11) % 160);
   return ids;
-}
-
-std::string message(ErrorCode code, const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  return "no error";
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -121,56 +112,56 @@ TEST(Encoder, WrongTokensAreNamed) {
   EncoderModel model = load("bert");
   const Ids good = some_tokens(4), high = {1, 2, 160}, low = {-1}, longest = some_tokens(129), types = {0, 0, 2, 0};
   const auto run = [&](std::vector<TokenSequence> batch) { model.run(batch); };
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      run({{good, {}}, {high, {}}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               run({{good, {}}, {high, {}}});
+                             }),
             "sequence 1, token 2: expected 0 to 159, found 160");
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      run({{low, {}}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               run({{low, {}}});
+                             }),
             "sequence 0, token 0: expected 0 to 159, found -1");
-  EXPECT_EQ(message(ErrorCode::limit,
-                    [&] {
-                      run({{longest, {}}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::limit,
+                             [&] {
+                               run({{longest, {}}});
+                             }),
             "sequence 0: 129 tokens do not fit the model's 128 positions");
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      run({{good, {}}, {{}, {}}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               run({{good, {}}, {{}, {}}});
+                             }),
             "sequence 1: expected at least one token");
-  EXPECT_EQ(message(ErrorCode::invalid_argument, [&] { run({}); }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument, [&] { run({}); }),
             "a batch without a sequence: expected at least one");
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      run({{good, types}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               run({{good, types}});
+                             }),
             "sequence 0, token type 2: expected 0 to 1, found 2");
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      run({{good, high}});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               run({{good, high}});
+                             }),
             "sequence 0: expected a token type for each of 4 tokens, found 3");
 }
 
 TEST(ImageEncoder, WrongImagesAreNamed) {
   EncoderModel model = load("vit");
-  EXPECT_EQ(message(ErrorCode::shape,
-                    [&] {
-                      model.run_images(Tensor::zeros({2, 3, 16, 32}));
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.run_images(Tensor::zeros({2, 3, 16, 32}));
+                             }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[2, 3, 16, 32]");
-  EXPECT_EQ(message(ErrorCode::shape,
-                    [&] {
-                      model.run_images(Tensor::zeros({3, 32, 32}));
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.run_images(Tensor::zeros({3, 32, 32}));
+                             }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[3, 32, 32]");
-  EXPECT_EQ(message(ErrorCode::shape,
-                    [&] {
-                      model.run_images(Tensor::zeros({0, 3, 32, 32}));
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.run_images(Tensor::zeros({0, 3, 32, 32}));
+                             }),
             "pixels: expected f32[batch, 3, 32, 32] with at least one image, found f32[0, 3, 32, 32]");
 }
 
@@ -212,10 +203,10 @@ TEST(EncoderDecoder, ABatchIsWhatItsPairsAreAlone) {
   const Tensor alone = model.decode(model.run({&sources[1], 1}), {&targets[1], 1});
   EXPECT_TRUE(same_bits(together.as<float>().subspan(3 * 160), alone.as<float>()));
   EXPECT_TRUE(same_bits(last.as<float>().subspan(160), together.as<float>().subspan(4 * 160)));
-  EXPECT_EQ(message(ErrorCode::invalid_argument,
-                    [&] {
-                      model.decode(model.run(sources), {targets, 1});
-                    }),
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument,
+                             [&] {
+                               model.decode(model.run(sources), {targets, 1});
+                             }),
             "targets: expected one for each of 2 sources, found 1");
 }
 
@@ -242,18 +233,18 @@ TEST(EncoderDecoder, OtherRowsThanTheEncodersAreAnError) {
   HiddenRows rows;
   rows.rows = Tensor::zeros({2, 32});
   rows.starts = {0, 2};
-  EXPECT_NE(message(ErrorCode::shape,
-                    [&] {
-                      model.decode(rows, {&target, 1});
-                    })
+  EXPECT_NE(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.decode(rows, {&target, 1});
+                             })
                 .find("f32[rows, 64]"),
             std::string::npos);
   rows.rows = Tensor::zeros({2, 64});
   rows.starts = {0, 3};
-  EXPECT_NE(message(ErrorCode::shape,
-                    [&] {
-                      model.decode(rows, {&target, 1});
-                    })
+  EXPECT_NE(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.decode(rows, {&target, 1});
+                             })
                 .find("found f32[2, 64]"),
             std::string::npos);
 }
@@ -262,26 +253,28 @@ TEST(EncoderKinds, EachKindSaysWhatItIs) {
   const Ids ids = some_tokens(2);
   const TokenSequence s{ids, {}};
   EncoderModel bert = load("bert"), vit = load("vit");
-  EXPECT_NE(message(ErrorCode::unsupported,
-                    [&] {
-                      vit.run({&s, 1});
-                    })
+  EXPECT_NE(test::error_text(ErrorCode::unsupported,
+                             [&] {
+                               vit.run({&s, 1});
+                             })
                 .find("vit is of the kind vision"),
             std::string::npos);
-  EXPECT_NE(message(ErrorCode::unsupported,
-                    [&] {
-                      bert.run_images(Tensor::zeros({1, 3, 32, 32}));
-                    })
+  EXPECT_NE(test::error_text(ErrorCode::unsupported,
+                             [&] {
+                               bert.run_images(Tensor::zeros({1, 3, 32, 32}));
+                             })
                 .find("bert is of the kind encoder; expected a model of images"),
             std::string::npos);
-  EXPECT_NE(message(ErrorCode::unsupported, [&] { bert.generate(ids, 1); }).find("expected a model with a decoder"),
+  EXPECT_NE(
+      test::error_text(ErrorCode::unsupported, [&] { bert.generate(ids, 1); }).find("expected a model with a decoder"),
+      std::string::npos);
+  EXPECT_NE(test::error_text(ErrorCode::unsupported, [] { load("llama"); }).find("llama is a decoder"),
             std::string::npos);
-  EXPECT_NE(message(ErrorCode::unsupported, [] { load("llama"); }).find("llama is a decoder"), std::string::npos);
   for (const char* name : {"bert", "vit", "t5"}) {
-    const std::string text = message(ErrorCode::unsupported, [&] { Decoder(load_model(golden(name)), {}); });
+    const std::string text = test::error_text(ErrorCode::unsupported, [&] { Decoder(load_model(golden(name)), {}); });
     EXPECT_NE(text.find(std::string(name) + " is an encoder"), std::string::npos) << text;
     EXPECT_NE(text.find("rlx::EncoderModel"), std::string::npos) << text;
-    EXPECT_EQ(message(ErrorCode::unsupported, [&] { TextModel(golden(name), {}); }), text)
+    EXPECT_EQ(test::error_text(ErrorCode::unsupported, [&] { TextModel(golden(name), {}); }), text)
         << "before a tokenizer is looked for";
   }
 }
@@ -374,7 +367,7 @@ TEST_F(RenamedBert, AValueOfTheConfigOutsideItsBoundsIsNamed) {
   const std::string config = read_file(golden("bert") / "config.json", 1u << 20);
   const auto with = [&](std::string_view from, std::string_view to, ErrorCode code = ErrorCode::format) {
     std::ofstream(folder_ / "config.json") << replaced(config, from, to);
-    return message(code, [&] { load_model(folder_); });
+    return test::error_text(code, [&] { load_model(folder_); });
   };
   EXPECT_NE(with("\"num_attention_heads\": 4", "\"num_attention_heads\": 5")
                 .find("num_attention_heads: expected a divisor of the hidden size 64, found 5"),

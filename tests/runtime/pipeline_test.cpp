@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "error_text.h"
 #include "ops/shape_ops.h"
 #include "rlx/rlx.h"
 #include "runtime/toy_model.h"
@@ -52,15 +53,6 @@ void set_all(CompiledGraph& g) {
     for (const Dim d : p.shape.dims()) dims.push_back(*d.constant());
     g.set_param(p.name, filled(dims, 0.5f));
   }
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(section13_pipeline, TheExampleHoldsAsWritten) {
@@ -113,7 +105,7 @@ TEST(section10_graph, ComputesTheProductOnEveryDevice) {
 TEST(section10_graph, MisuseIsAnErrorBeforeAnythingRuns) {
   Session session(Device::cpu());
   const auto g = session.compile(rows_model(), {}, {{sym::rows, 4}});
-  const auto run = [&](std::vector<NamedTensor> in) { return message_of([&] { g->run(in); }); };
+  const auto run = [&](std::vector<NamedTensor> in) { return test::error_text([&] { g->run(in); }); };
   EXPECT_EQ(run({{"x", Tensor::zeros({2, 64})}}), "rows: param \"layers.0.a\" is not set");
   set_all(*g);
   EXPECT_EQ(run({}), "rows: input \"x\" (f32[4, 64]) is missing");
@@ -124,11 +116,15 @@ TEST(section10_graph, MisuseIsAnErrorBeforeAnythingRuns) {
   EXPECT_NE(run({{"x", Tensor::zeros({2, 63})}}).find("63"), std::string::npos);
   EXPECT_NE(run({{"x", Tensor::zeros({2, 64, 1})}}), "no error");
   EXPECT_EQ(run({{"x", Tensor::zeros({5, 64})}}), "rows: rows = 5 is above the 4 that this executable was made for");
-  EXPECT_EQ(message_of([&] { g->set_param("v", Tensor::zeros({64})); }), "rows: no param \"v\"");
-  EXPECT_EQ(message_of([&] { g->set_param("head.w", Tensor::zeros({64, 32})); }),
+  EXPECT_EQ(test::error_text([&] { g->set_param("v", Tensor::zeros({64})); }), "rows: no param \"v\"");
+  EXPECT_EQ(test::error_text([&] {
+              g->set_param("head.w", Tensor::zeros({64, 32}));
+            }),
             "rows: param \"head.w\": expected f32[32, 64], found f32[64, 32]");
   std::vector<NamedTensor> wrong = {{"output", Tensor::zeros({2, 31})}};
-  EXPECT_EQ(message_of([&] { g->run_into({{"x", Tensor::zeros({2, 64})}}, wrong); }),
+  EXPECT_EQ(test::error_text([&] {
+              g->run_into({{"x", Tensor::zeros({2, 64})}}, wrong);
+            }),
             "rows: output \"output\": expected f32[2, 32], found f32[2, 31]");
   EXPECT_EQ(g->statistics().runs, 0);
 }
@@ -207,7 +203,7 @@ TEST(section7_manifest, EveryBoundaryOnceWithItsPlace) {
   EXPECT_EQ(m.output("output")->index % m.alignment, 0);
   EXPECT_EQ(m.param("nothing"), nullptr);
   EXPECT_EQ(m.total_param_bytes(), (64 + 64 + 32 * 64) * 4);
-  EXPECT_EQ(message_of([&] { BindingManifest::from_lir(pipeline.template_result({}).lir); }),
+  EXPECT_EQ(test::error_text([&] { BindingManifest::from_lir(pipeline.template_result({}).lir); }),
             "rows: a manifest needs a specialised program, found a template");
 }
 
@@ -244,17 +240,17 @@ TEST(section8_pipeline, PinnedExecutablesStayWhateverTheCapacity) {
   pipeline->unpin(key(1));
   get(6);
   EXPECT_FALSE(pipeline->contains(key(1)));
-  EXPECT_EQ(message_of([&] { pipeline->pin(key(1)); }), "no executable has the key " + key(1).hex());
-  EXPECT_EQ(message_of([&] { pipeline->unpin(key(6)); }), "the executable " + key(6).hex() + " is not pinned");
+  EXPECT_EQ(test::error_text([&] { pipeline->pin(key(1)); }), "no executable has the key " + key(1).hex());
+  EXPECT_EQ(test::error_text([&] { pipeline->unpin(key(6)); }), "the executable " + key(6).hex() + " is not pinned");
 }
 
 TEST(section8_pipeline, ErrorsSayWhatIsMissing) {
   ModelCompilePipeline pipeline(Device::cpu());
-  EXPECT_EQ(message_of([&] { pipeline.specialize_template({}, {}); }),
+  EXPECT_EQ(test::error_text([&] { pipeline.specialize_template({}, {}); }),
             "no template was built with these options: call build_template first");
-  EXPECT_EQ(message_of([] { ModelCompilePipeline::with_capacity(Device::cpu(), 0); }),
+  EXPECT_EQ(test::error_text([] { ModelCompilePipeline::with_capacity(Device::cpu(), 0); }),
             "a pipeline of 0 entries: expected at least 1");
-  EXPECT_EQ(message_of([] { ModelCompilePipeline::with_budget(Device::cpu(), -5); }),
+  EXPECT_EQ(test::error_text([] { ModelCompilePipeline::with_budget(Device::cpu(), -5); }),
             "a pipeline of -5 bytes: expected at least 1");
   EXPECT_TRUE(pipeline.empty());
 }
@@ -263,13 +259,15 @@ TEST(section8_pipeline, AKeyThatMeansSomethingElseIsAnErrorThatNamesBoth) {
   ModelCompilePipeline pipeline(Device::cpu());
   const Digest key = digest("mine");
   pipeline.get_or_compile(key, {{sym::rows, 4}}, rows_model, {});
-  const std::string other_size = message_of([&] { pipeline.get_or_compile(key, {{sym::rows, 5}}, rows_model, {}); });
+  const std::string other_size = test::error_text([&] {
+    pipeline.get_or_compile(key, {{sym::rows, 5}}, rows_model, {});
+  });
   EXPECT_NE(other_size.find("rows=4"), std::string::npos) << other_size;
   EXPECT_NE(other_size.find("rows=5"), std::string::npos) << other_size;
-  EXPECT_NE(message_of([&] { pipeline.get_or_compile(key, {}, dyn, {}); }).find("\"dyn\""), std::string::npos);
+  EXPECT_NE(test::error_text([&] { pipeline.get_or_compile(key, {}, dyn, {}); }).find("\"dyn\""), std::string::npos);
   CompileOptions unfused;
   unfused.fusion = false;
-  EXPECT_NE(message_of([&] { pipeline.get_or_compile(key, {{sym::rows, 4}}, rows_model, unfused); }), "no error");
+  EXPECT_NE(test::error_text([&] { pipeline.get_or_compile(key, {{sym::rows, 4}}, rows_model, unfused); }), "no error");
   EXPECT_TRUE(pipeline.contains(key));
 }
 
@@ -338,10 +336,10 @@ TEST(section8_pipeline, EightThreadsAskingForOneKeyCompileOnce) {
 TEST(section8_pipeline, AFailureIsReportedAndTriedAgain) {
   ModelCompilePipeline pipeline(Device::cpu());
   const auto ask = [&](DimBinding sizes) { pipeline.get_or_compile(digest("k"), sizes, rows_model, {}); };
-  EXPECT_NE(message_of([&] { ask({}); }).find("rows"), std::string::npos) << "rows is not bound";
+  EXPECT_NE(test::error_text([&] { ask({}); }).find("rows"), std::string::npos) << "rows is not bound";
   EXPECT_EQ(pipeline.statistics().failures, 1);
   EXPECT_FALSE(pipeline.contains(digest("k")));
-  EXPECT_EQ(message_of([&] { ask({{sym::rows, 2}}); }), "no error");
+  EXPECT_EQ(test::error_text([&] { ask({{sym::rows, 2}}); }), "no error");
 }
 
 TEST(section8_pipeline, VariantsOfACheckpointShareItsWeights) {
@@ -356,7 +354,7 @@ TEST(section8_pipeline, VariantsOfACheckpointShareItsWeights) {
   const auto prefill = pipeline.get_or_compile(digest("64"), sizes(64), source, {});
   EXPECT_EQ(decode->bytes(), 0) << "weights belong to the store, not to a handle";
   EXPECT_EQ(decode->manifest().params.size(), prefill->manifest().params.size());
-  EXPECT_NE(message_of([&] { decode->run({}); }).find("make_states"), std::string::npos);
+  EXPECT_NE(test::error_text([&] { decode->run({}); }).find("make_states"), std::string::npos);
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // Training of decoders: the functional form, LoRA factors tuned on a text, their file, and the model with them.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "compiler/functional_form.h"
+#include "error_text.h"
 #include "ops/interpret.h"
 #include "runtime/decoder.h"
 #include "runtime/lora_tune.h"
@@ -144,31 +145,26 @@ TEST(LoraTune, section12_RowsOfPairedHeadsAreExchangedBothWays) {
   EXPECT_EQ(lora_rows_to_hub(target, model).to_floats(), b.to_floats());
 }
 
-std::string message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(LoraTune, section12_MistakesAreNamed) {
   const ToyModel toy(DType::f32, kSmall);
   const LoadedModel model = toy.load();
   LoraTuneOptions options = tuning();
   const std::vector<std::int32_t> one = {1}, foreign = {1, 96};
-  EXPECT_EQ(message([&] { tune_lora(model, one, options); }), "tune: expected a text of at least two tokens, found 1");
-  EXPECT_EQ(message([&] { tune_lora(model, foreign, options); }), "tune: expected tokens from 0 to 95, found 96");
+  EXPECT_EQ(test::error_text([&] { tune_lora(model, one, options); }),
+            "tune: expected a text of at least two tokens, found 1");
+  EXPECT_EQ(test::error_text([&] { tune_lora(model, foreign, options); }),
+            "tune: expected tokens from 0 to 95, found 96");
   options.products = {"gat"};
-  EXPECT_EQ(message([&] { tune_lora(model, some_tokens(9), options); }),
+  EXPECT_EQ(test::error_text([&] { tune_lora(model, some_tokens(9), options); }),
             "lora: expected products among q, k, v, o, gate, up, down, found \"gat\": did you mean \"gate\"?");
   LoadedModel adapted = toy.load();
   const LoraAdapter other{1, 1.0f, {{"model.layers.7.mlp.up_proj", Tensor::zeros({1, 64}), Tensor::zeros({96, 1})}}};
-  EXPECT_NE(message([&] { apply_lora(adapted, other); }).find("has factors of model.layers.7.mlp.up_proj, which the"),
+  EXPECT_NE(test::error_text([&] {
+              apply_lora(adapted, other);
+            }).find("has factors of model.layers.7.mlp.up_proj, which the"),
             std::string::npos);
   const LoraAdapter wide{1, 1.0f, {{"model.layers.0.mlp.up_proj", Tensor::zeros({1, 64}), Tensor::zeros({97, 1})}}};
-  EXPECT_NE(message([&] { apply_lora(adapted, wide); }).find("expected factors f32[1, 64] and f32[96, 1]"),
+  EXPECT_NE(test::error_text([&] { apply_lora(adapted, wide); }).find("expected factors f32[1, 64] and f32[96, 1]"),
             std::string::npos);
 }
 

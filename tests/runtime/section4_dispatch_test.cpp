@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "error_text.h"
 #include "flow/hir_module.h"
 #include "ops/activation.h"
 #include "ops/norm.h"
@@ -89,16 +90,6 @@ const DispatchRow& row_of(const DispatchReport& report, std::string_view op) {
   throw std::runtime_error("no row of " + std::string(op));
 }
 
-std::string dispatch_message(const std::function<void()>& f, ErrorCode code) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code);
-    return e.what();
-  }
-  return "accepted";
-}
-
 TEST(section4_Dispatch, TheReportCountsByKindAndNamesKernels) {
   const DispatchReport report = compile_under({}).dispatch;
   const DispatchRow &norm = row_of(report, "rms_norm"), &sort = row_of(report, "sort");
@@ -153,7 +144,7 @@ TEST(section4_Dispatch, AMissingNativeKernelIsAnErrorWithTheReport) {
        {KernelDispatchConfig{DispatchPolicy::force_native, {}, {}},
         KernelDispatchConfig{DispatchPolicy::prefer_native, {}, {"sort"}},
         KernelDispatchConfig{DispatchPolicy::force_common, {"sort"}, {"sort"}}}) {
-    const std::string message = dispatch_message([&] { compile_under(dispatch); }, ErrorCode::unsupported);
+    const std::string message = test::error_text(ErrorCode::unsupported, [&] { compile_under(dispatch); });
     EXPECT_NE(message.find("native kernels are forced"), std::string::npos) << message;
     EXPECT_NE(message.find(report), std::string::npos) << message;
   }
@@ -168,7 +159,7 @@ TEST(section4_Dispatch, TheVariableChoosesThePolicy) {
   EXPECT_EQ(with("common"), DispatchPolicy::force_common);
   EXPECT_EQ(with("native"), DispatchPolicy::force_native);
   EXPECT_EQ(with(""), DispatchPolicy::prefer_native);
-  EXPECT_EQ(dispatch_message([&] { with("fast"); }, ErrorCode::usage),
+  EXPECT_EQ(test::error_text(ErrorCode::usage, [&] { with("fast"); }),
             "RLX_KERNEL_DISPATCH: expected common or native, found \"fast\"");
   ::unsetenv("RLX_KERNEL_DISPATCH");
 }

@@ -105,6 +105,35 @@ TEST(section9_Bytes, HostileProgramsAreRefused) {
   EXPECT_EQ(refused([](Program&, Plan& q) { q.upper.set(sym::rows, std::int64_t{1} << 39); }), "refused");
 }
 
+// One program has one text: files that differ in nothing that runs would have different digests.
+TEST(section9_Bytes, ATableOfShapesThatNobodyWritesIsRefused) {
+  const auto refusal = [](const std::vector<std::string_view>& shapes, const std::vector<std::uint32_t>& operands) {
+    ByteWriter out;
+    out.text("program");
+    out.number(static_cast<std::uint32_t>(shapes.size()));
+    for (const std::string_view s : shapes) out.text(s);
+    out.number(static_cast<std::uint32_t>(operands.size()));
+    for (const std::uint32_t shape : operands) {
+      out.number(shape);
+      out.number(static_cast<std::uint8_t>(Place::arena));
+      for (const std::int32_t n : {0, 0, 0}) out.number(n);  // index, live range
+    }
+    ByteCursor in(out.bytes(), "file");
+    try {
+      read_program(in, find_backend(Device::reference()));
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal({"f32[1]", "f32[2]"}, {0}).find("1 of 2 shapes belong to no operand"), std::string::npos);
+  EXPECT_NE(refusal({"f32[1]"}, {}).find("1 of 1 shapes belong to no operand"), std::string::npos);
+  EXPECT_NE(refusal({"f32[1]", "f32[1]"}, {0, 1}).find("the shape f32[1] is there twice"), std::string::npos);
+  EXPECT_NE(refusal({"f32[1]", "f32[2]"}, {1, 0}).find("shape of an operand: 1, expected 0 to 0"), std::string::npos);
+  EXPECT_NE(refusal({}, {0}).find("shape of an operand: 0"), std::string::npos);
+  EXPECT_EQ(refusal({"f32[1]", "f32[2]"}, {0, 1}).find("shape"), std::string::npos);
+}
+
 TEST(section9_Cache, AHitRunsNoPassAndPacksNoWeight) {
   const AotFolder folder;
   const ToyModel toy(DType::q8_0);

@@ -8,12 +8,6 @@
 // b) and max(a, b) give b when an operand is NaN.
 #pragma once
 
-// g++ 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes of
-// the caller.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 #include <immintrin.h>
 
 #include <cstddef>

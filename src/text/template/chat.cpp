@@ -1,6 +1,7 @@
 #include "text/template/chat.h"
 
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 namespace rlx {
 
@@ -151,6 +152,10 @@ RenderResult ChatTemplate::render_plain(const Json& messages, const Json& tools,
   if (!state_->eos.empty()) variables["eos_token"] = state_->eos;
   for (const auto& [key, value] : arguments.items()) variables[key] = value;
   return t.render(variables, options);
+}
+
+RenderResult ChatTemplate::render(const Json& messages) const {
+  return render(messages, nullptr, Json::object());
 }
 
 RenderResult ChatTemplate::render(const Json& messages, const Json& tools, const Json& arguments,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -40,9 +40,10 @@ class ChatTemplate {
   /// strings (C05); text that is not JSON is an error; with `continue_final_message` in `arguments`
   /// the result ends exactly with the last message's content (C10). Errors: invalid_argument for
   /// messages of a wrong shape and for failed renders, format for a broken template.
-  RenderResult render(const Json& messages, const Json& tools = nullptr,
-                      const Json& arguments = Json::object(),
+  RenderResult render(const Json& messages, const Json& tools, const Json& arguments,
                       const RenderOptions& options = {}) const;
+  /// The same without tools and arguments.
+  RenderResult render(const Json& messages) const;
 
   /// Renders exactly what is given, without any of the differences above: what `rlx render` prints.
   RenderResult render_plain(const Json& messages, const Json& tools, const Json& arguments,

@@ -1,6 +1,7 @@
 // Tokenizer::from_json: the model, the added tokens and the post-processor of a tokenizer.json, put
 // together.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -1,6 +1,7 @@
 #include "text/tokenizer/json_reader.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "formats/byte_reader.h"

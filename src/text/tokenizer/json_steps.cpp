@@ -1,6 +1,7 @@
 // The sections "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "formats/byte_reader.h"
