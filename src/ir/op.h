@@ -56,8 +56,8 @@ constexpr std::uint64_t op_id(std::string_view name) {
   return h;
 }
 
-/// A named attribute: `field("eps", &RmsNorm::eps)`. An op lists its attributes in `fields()`. The ops of RLX take `auto...`,
-/// and nothing, there: as a template the list is instantiated where it is used, not wherever the header is read.
+/// A named attribute: `field("eps", &RmsNorm::eps)`. An op lists its attributes in `fields()`. The ops of RLX take
+/// `auto...`, and nothing, there: as a template the list is instantiated where it is used, not wherever its header is.
 template <typename Op, typename T>
 struct Field {
   using Type = T;
