@@ -49,6 +49,10 @@ foreach(level ${RLX_ISA_LEVELS})
 endforeach()
 
 if(RLX_KERNELS_FROM)
+  if(NOT EXISTS ${RLX_KERNELS_FROM}/CMakeCache.txt)
+    message(FATAL_ERROR "The kernels come from ${RLX_KERNELS_FROM}, which is no build yet: "
+                        "cmake --preset release && cmake --build --preset release --target rlx_kernels")
+  endif()
   set_source_files_properties(${RLX_ISA_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON)
 else()
   add_custom_target(rlx_kernels DEPENDS ${RLX_ISA_OBJECTS})

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-// The message of the Error with this code; another outcome is said in its place.
 std::string invalid_variant(const std::function<void()>& run) {
   return test::error_text(ErrorCode::invalid_argument, run);
 }

@@ -1,10 +1,10 @@
 // How models are written: stages, slots, params, and what a flow says when something is missing.
-#include "error_text.h"
 #include "flow/flow.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "error_text.h"
 #include "flow/blocks/embedding.h"
 #include "flow/blocks/lm_head.h"
 #include "flow/blocks/mlp.h"

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "error_text.h"
 #include "flow/weight_sources.h"
 #include "models/architecture.h"
 #include "models/toy.h"
@@ -12,7 +13,6 @@ namespace rlx {
 namespace {
 
 using toy::contains;
-using toy::message;
 
 struct BadValue {
   std::string key;
@@ -54,7 +54,7 @@ TEST(GgufConfig, EachBadValueIsNamedWithItsFileKeyAndWhatWasExpected) {
   for (const BadValue& row : rows) {
     toy::Spec spec = toy::llama();
     spec.metadata[row.key] = row.put;
-    const std::string text = message([&] { toy::load(spec); });
+    const std::string text = test::error_text([&] { toy::load(spec); });
     for (const std::string_view part :
          {std::string_view("toy.gguf"), std::string_view(row.key), row.expected})
       EXPECT_TRUE(contains(text, part)) << row.key << ": " << text;
@@ -64,7 +64,7 @@ TEST(GgufConfig, EachBadValueIsNamedWithItsFileKeyAndWhatWasExpected) {
 TEST(GgufConfig, AnUnknownArchitectureIsNamedWithTheKnownOnes) {
   toy::Spec spec = toy::llama();
   spec.metadata["general.architecture"] = toy::text("perceptron");
-  const std::string text = message([&] { toy::load(spec); });
+  const std::string text = test::error_text([&] { toy::load(spec); });
   for (const char* part : {"llama, mistral, qwen2, qwen3, gemma3", "\"perceptron\""})
     EXPECT_TRUE(contains(text, part)) << text;
 }
@@ -84,7 +84,7 @@ TEST(GgufConfig, MissingAndMisshapenTensorsAreListedTogether) {
   toy::Spec spec = toy::llama();
   spec.tensors.erase("blk.1.attn_k.weight");
   spec.tensors["blk.0.ffn_down.weight"] = {48, 32};
-  const std::string text = message([&] { toy::load(spec); });
+  const std::string text = test::error_text([&] { toy::load(spec); });
   for (const char* part : {"toy.gguf: 2 tensors", "blk.1.attn_k.weight: expected [16, 32], missing",
                            "blk.0.ffn_down.weight: expected [32, 48], found f32[48, 32]"})
     EXPECT_TRUE(contains(text, part)) << text;
@@ -109,7 +109,7 @@ TEST(GgufConfig, RopeDivisorsAreReadAndChecked) {
   EXPECT_TRUE(toy::load(spec).model.model.unused.empty());
   spec.tensors["rope_freqs.weight"] = {5};
   EXPECT_TRUE(
-      contains(message([&] { toy::load(spec); }), "rope_freqs.weight: expected [4], found f32[5]"));
+      contains(test::error_text([&] { toy::load(spec); }), "rope_freqs.weight: expected [4], found f32[5]"));
 }
 
 TEST(GgufConfig, HintsOfTheFileAreReadAndChecked) {
@@ -124,7 +124,7 @@ TEST(GgufConfig, HintsOfTheFileAreReadAndChecked) {
   EXPECT_EQ(hints.top_k, 20);
   EXPECT_FALSE(hints.top_p);
   spec.metadata["tokenizer.ggml.eos_token_id"] = toy::u32(16);
-  EXPECT_TRUE(contains(message([&] { toy::load(spec); }),
+  EXPECT_TRUE(contains(test::error_text([&] { toy::load(spec); }),
                        "tokenizer.ggml.eos_token_id: expected a token 0 to 15, found 16"));
 }
 
@@ -175,7 +175,7 @@ TEST(HubConfig, EachBadValueIsNamedWithItsFileKeyAndWhatWasExpected) {
       {R"({"quantization_config": {"quant_method": "awq"}})", "quantization_config"},
   };
   for (const Row& row : rows) {
-    const std::string text = message([&] { hub_config(row.changes); });
+    const std::string text = test::error_text([&] { hub_config(row.changes); });
     EXPECT_TRUE(contains(text, row.message)) << row.changes << ": " << text;
   }
 }
@@ -238,7 +238,7 @@ TEST(HubConfig, GenerationConfigComesBeforeConfig) {
   EXPECT_EQ(hints.do_sample, true);
   EXPECT_EQ(hints.repetition_penalty, 1.1);
   const HubConfig bad = HubConfig::from_text(R"({"top_p": 1.5})", "generation_config.json");
-  EXPECT_TRUE(contains(message([&] { read_hints(config, &bad, 16); }),
+  EXPECT_TRUE(contains(test::error_text([&] { read_hints(config, &bad, 16); }),
                        "generation_config.json: top_p: expected 0 to 1, found 1.5"));
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "error_text.h"
 #include "ir/source.h"
 #include "models/toy.h"
 #include "ops/block.h"
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using toy::contains;
-using toy::message;
 
 fs::path golden(const std::string& name) {
   return fs::path(RLX_TEST_DIR) / "goldens/models" / name;
@@ -101,15 +101,15 @@ TEST(Load, ForeignAndMissingPathsAreNamed) {
   fs::create_directories(dir / "empty");
   std::ofstream(dir / "text.gguf") << "hello";
   std::ofstream(dir / "x.safetensors") << "{}{}{}";
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "none"); }), "found nothing"));
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }), "found no config.json"));
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "text.gguf"); }), "expected a GGUF file"));
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "x.safetensors"); }), "given as its folder"));
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "none"); }), "found nothing"));
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "empty"); }), "found no config.json"));
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "text.gguf"); }), "expected a GGUF file"));
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "x.safetensors"); }), "given as its folder"));
   std::ofstream(dir / "empty/config.json") << "{";
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }),
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "empty"); }),
                        "model.safetensors.index.json, found neither"));
   std::ofstream(dir / "empty/model.safetensors") << "12345678";
-  EXPECT_TRUE(contains(message([&] { load_model(dir / "empty"); }), "expected JSON"));
+  EXPECT_TRUE(contains(test::error_text([&] { load_model(dir / "empty"); }), "expected JSON"));
   fs::remove_all(dir);
 }
 
@@ -131,7 +131,7 @@ TEST(Load, TheChatTemplateOfAFolderComesFromEitherFile) {
 }
 
 TEST(Load, ASessionsContextOutsideItsRangeIsAnError) {
-  EXPECT_TRUE(contains(message([] { load_model(golden("llama"), BuildOptions{-1}); }), "found -1"));
+  EXPECT_TRUE(contains(test::error_text([] { load_model(golden("llama"), BuildOptions{-1}); }), "found -1"));
 }
 
 }  // namespace

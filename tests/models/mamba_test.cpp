@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "error_text.h"
 #include "ir/source.h"
 #include "models/hub_config.h"
 #include "models/load.h"
@@ -12,7 +13,6 @@
 namespace rlx {
 namespace {
 
-using toy::message;
 
 LoadedModel golden_mamba(const char* name) {
   return load_model(std::filesystem::path(RLX_TEST_DIR) / "goldens/models" / name);
@@ -51,7 +51,7 @@ TEST(HubConfig, NumbersMayBeInfiniteAsPythonWritesThem) {
   EXPECT_TRUE(std::isnan(*c.number("none")));
   EXPECT_TRUE(std::isinf(*c.number("new")));
   EXPECT_EQ(*c.text("word"), "NaN \"Infinity");
-  const std::string bad = message([&] { static_cast<void>(c.integer("new")); });
+  const std::string bad = test::error_text([&] { static_cast<void>(c.integer("new")); });
   EXPECT_NE(bad.find("new: expected an integer"), std::string::npos) << bad;
 }
 
@@ -78,11 +78,11 @@ toy::Spec mamba2_spec() {
 }
 
 TEST(Mamba, BadSizesAreNamedWithTheirKey) {
-  EXPECT_EQ(message([] { toy::load(mamba2_spec()); }), "no error");
+  EXPECT_EQ(test::error_text([] { toy::load(mamba2_spec()); }), "no error");
   const auto with = [](const std::string& key, std::int64_t value) {
     toy::Spec s = mamba2_spec();
     s.metadata[key] = toy::u32(value);
-    return message([&] { toy::load(s); });
+    return test::error_text([&] { toy::load(s); });
   };
   const auto expect = [](const std::string& text, std::string_view part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -97,7 +97,7 @@ TEST(Mamba, BadSizesAreNamedWithTheirKey) {
   toy::Spec missing = mamba2_spec();
   missing.tensors.erase("blk.0.ssm_a");
   missing.tensors.erase("blk.0.ssm_conv1d.weight");
-  const std::string text = message([&] { toy::load(missing); });
+  const std::string text = test::error_text([&] { toy::load(missing); });
   expect(text, "blk.0.ssm_a: expected [4], missing");
   expect(text, "blk.0.ssm_conv1d.weight: expected [48, 4], missing");
 }

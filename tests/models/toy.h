@@ -83,16 +83,6 @@ inline Loaded load(const Spec& spec, std::int64_t context = 0) {
   return out;
 }
 
-/// The message of the Error that `f` throws; "no error" when it throws none.
-inline std::string message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 inline bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }

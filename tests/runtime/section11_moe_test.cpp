@@ -5,6 +5,7 @@
 #include <list>
 #include <random>
 
+#include "error_text.h"
 #include "formats/safetensors_writer.h"
 #include "models/toy.h"
 #include "runtime/decoder.h"
@@ -119,14 +120,14 @@ TEST(section11_Moe, GgufStacksOfExpertsRunOnKernelsAsOnTheReference) {
 TEST(section11_Moe, CountsThatAFileClaimsAreChecked) {
   MoeToy none(DType::f32);
   none.spec().metadata["qwen3moe.expert_used_count"] = toy::u32(5);
-  EXPECT_EQ(toy::message([&] { none.load(); }),
+  EXPECT_EQ(test::error_text([&] { none.load(); }),
             "moe.gguf: qwen3moe.expert_used_count: expected 1 to 4 (qwen3moe.expert_count), found 5");
   MoeToy many(DType::f32);
   many.spec().metadata["qwen3moe.expert_count"] = toy::u32(1000000);
-  EXPECT_NE(toy::message([&] { many.load(); }).find("expert_count: expected 0 to"), std::string::npos);
+  EXPECT_NE(test::error_text([&] { many.load(); }).find("expert_count: expected 0 to"), std::string::npos);
   MoeToy other(DType::f32);
   other.spec().tensors["blk.1.ffn_up_exps.weight"] = {kExperts, kInner + 1, kHidden};
-  EXPECT_NE(toy::message([&] { other.load(); })
+  EXPECT_NE(test::error_text([&] { other.load(); })
                 .find("blk.1.ffn_up_exps.weight: expected [4, 32, 32], found f32[4, 33, 32]"),
             std::string::npos);
 }
