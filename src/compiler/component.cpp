@@ -49,6 +49,7 @@ Digest digest(const CompileOptions& options) {
   write_key(key, options.dispatch);
   write_key(key, options.precision);
   write_key(key, options.quant);
+  key.integer("alignment", options.alignment).integer("budget", options.budget);
   return key.finish();
 }
 

@@ -106,10 +106,10 @@ void read_plan(const Program& program, const Plan& plan, const InspectedGraph& l
       continue;
     v.buffers.push_back({plan.offsets[i], bytes[i], o.first, o.last, node_of[i]});
     for (auto c = static_cast<std::size_t>(o.first); c < v.live.size() && c <= static_cast<std::size_t>(o.last); ++c)
-      v.live[c] += round_up(bytes[i], 64);
+      v.live[c] += round_up(bytes[i], program.alignment);
   }
   std::vector<LiveBuffer> live;
-  for (const InspectedBuffer& b : v.buffers) live.push_back({b.bytes, b.first, b.last});
+  for (const InspectedBuffer& b : v.buffers) live.push_back({round_up(b.bytes, program.alignment), b.first, b.last});
   v.arena_bound = lower_bound(live);
   v.arena_bytes = plan.arena_bytes;
   v.scratch_per_worker = plan.scratch_per_worker;

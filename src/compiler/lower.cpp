@@ -1,8 +1,10 @@
 #include "compiler/lower.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checked.h"
+#include "compiler/in_place.h"
 #include "compiler/phase.h"
 #include "ir/source.h"
 #include "ops/access.h"
@@ -447,15 +449,32 @@ KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDis
   return choice;
 }
 
+namespace {
+
+void check_memory_options(const CompileOptions& options) {
+  if (options.alignment < kLeastAlignment || options.alignment > kMostAlignment ||
+      !std::has_single_bit(static_cast<std::uint64_t>(options.alignment)))
+    fail(ErrorCode::invalid_argument, "alignment: expected a power of two from {} to {}, found {}", kLeastAlignment,
+         kMostAlignment, options.alignment);
+  if (options.budget < 0)
+    fail(ErrorCode::invalid_argument, "budget: expected bytes, or 0 for no limit, found {}", options.budget);
+}
+
+}  // namespace
+
 Program lower(const Graph& graph, const CompileOptions& options, const Backend& backend,
               DispatchReport& report) {
+  check_memory_options(options);
   Target target{options, backend, report, {}, {}};
   target.program.name = graph.name;
+  target.program.alignment = options.alignment;
+  target.program.budget = options.budget;
   target.program.checks.assign(graph.checks().begin(), graph.checks().end());
   const std::vector<std::int32_t> outputs = Lowering(graph, target).run();
   for (std::size_t i = 0; i < outputs.size(); ++i)
     target.program.outputs.push_back({graph.outputs()[i].name, outputs[i]});
   set_live_ranges(target);
+  share_in_place(target.program);
   return std::move(target.program);
 }
 

@@ -9,6 +9,13 @@
 namespace rlx {
 namespace {
 
+// Whether a call makes this operand; the others in the arena read what a call made in another shape.
+bool is_result(const Program& program, std::int32_t operand) {
+  return std::any_of(program.calls.begin(), program.calls.end(), [&](const Call& c) {
+    return std::find(c.out.begin(), c.out.end(), operand) != c.out.end();
+  });
+}
+
 BindingEntry make_entry(const Lir& lir, std::string name, std::int32_t operand, const Shape& shape) {
   const Operand& o = lir.program->operands[static_cast<std::size_t>(operand)];
   BindingEntry e;
@@ -17,7 +24,7 @@ BindingEntry make_entry(const Lir& lir, std::string name, std::int32_t operand, 
   e.shape = shape.bind(lir.plan->upper);
   e.place = o.place;
   e.index = o.place == Place::arena ? lir.plan->offsets[static_cast<std::size_t>(operand)] : o.index;
-  e.is_view = o.place == Place::arena && o.index != operand;
+  e.is_view = o.place == Place::arena && !is_result(*lir.program, operand);
   if (shape.kind == ShapeKind::pages) return e;
   e.elements = shape.elements().evaluate(lir.plan->upper);
   e.bytes = view_bytes(shape, lir.plan->upper);
@@ -73,6 +80,7 @@ BindingManifest BindingManifest::from_lir(const Lir& lir) {
   BindingManifest m;
   m.graph = p.name;
   m.arena_bytes = lir.plan->arena_bytes;
+  m.alignment = p.alignment;
   const auto shape_of = [&](std::int32_t o) { return p.operands[static_cast<std::size_t>(o)].shape; };
   for (const BoundaryEntry& e : p.inputs) m.inputs.push_back(make_entry(lir, e.name, e.operand, shape_of(e.operand)));
   for (const BoundaryEntry& e : p.outputs) m.outputs.push_back(make_entry(lir, e.name, e.operand, shape_of(e.operand)));

@@ -44,7 +44,11 @@ void place(const Program& program, Plan& plan) {
     buffers[root] = {std::max(buffers[root].bytes, plan.bytes[i]), r.first, r.last};
   }
   std::int64_t sum = 0;  // of all, so that no offset overflows
-  for (const LiveBuffer& b : buffers) sum = require(checked_add(sum, round_up(b.bytes, 64)), "buffers");
+  for (LiveBuffer& b : buffers) {
+    // Whole units: so every buffer begins at a multiple of the alignment.
+    b.bytes = round_up(b.bytes, program.alignment);
+    sum = require(checked_add(sum, b.bytes), "buffers");
+  }
   const Placement placement = place_buffers(buffers, prologue_roots(program));
 #ifndef NDEBUG
   check_placement(buffers, placement);
@@ -54,6 +58,16 @@ void place(const Program& program, Plan& plan) {
   for (std::size_t i = 0; i < program.operands.size(); ++i)
     if (program.operands[i].place == Place::arena)
       plan.offsets[i] = placement.offsets[static_cast<std::size_t>(program.operands[i].index)];
+}
+
+void check_budget(const Program& program, const Plan& plan) {
+  if (program.budget == 0) return;
+  const std::int64_t scratch = plan.scratch_bytes(), need = require(checked_add(plan.arena_bytes, scratch), "memory");
+  if (need <= program.budget) return;
+  fail(ErrorCode::limit,
+       "{}: {} needs {} bytes (arena {}, scratch {} with {} threads), above the budget of {}; expected smaller sizes "
+       "or a larger budget",
+       program.name, plan.upper.text(), need, plan.arena_bytes, scratch, plan.threads, program.budget);
 }
 
 // Ranges that calls since the last barrier read and wrote: arena bytes as they are, states by
@@ -142,6 +156,7 @@ Plan specialize(const Program& program, const DimBinding& upper, const Specializ
   plan.max_context = options.max_context;
   derive_plan(program, plan);
   place(program, plan);
+  check_budget(program, plan);
   BarrierPlacer(program, plan).run();
   return plan;
 }

@@ -19,6 +19,9 @@ enum class Phase : std::uint8_t { prologue, steady, epilogue };
 constexpr int order(Phase p) { return static_cast<int>(p); }
 std::string_view name(Phase p);
 
+/// Bounds of Program::alignment: what kernels rely on, and a page.
+inline constexpr std::int64_t kLeastAlignment = 64, kMostAlignment = 4096;
+
 /// Where the bytes of an operand lie. constant: in the program. arena: planned memory of the executable.
 enum class Place : std::uint8_t { input, weight, state, arena, constant };
 
@@ -99,6 +102,8 @@ struct Program {
   std::vector<StateEntry> states;
   std::vector<ConstantEntry> constants;
   std::vector<DimCheck> checks;
+  std::int64_t alignment = 64;  ///< of arena offsets: CompileOptions::alignment
+  std::int64_t budget = 0;      ///< CompileOptions::budget
   std::string text() const;
 };
 
@@ -120,6 +125,7 @@ struct Plan {
   std::int64_t shared_bytes = 0, shared_zeroed_bytes = 0;
   int threads = 1;
   std::int64_t max_context = 0;
+  std::int64_t scratch_bytes() const { return threads * scratch_per_worker + shared_bytes; }
   std::string text(const Program& program) const;
 };
 

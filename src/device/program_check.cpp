@@ -1,6 +1,7 @@
 #include "device/program_check.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/checked.h"
@@ -10,7 +11,7 @@
 namespace rlx {
 namespace {
 
-constexpr std::int64_t kAlign = 64;
+constexpr std::int64_t kAlign = 64;  // of scratch
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMostCacheSize = 1 << 20;  // heads, and elements of one
 constexpr std::size_t kMostOperands = 24;         // of a call, as Graph::add has it
@@ -34,6 +35,7 @@ class ProgramChecker {
       : p_(program), backend_(backend), written_(program.operands.size(), -1) {}
 
   void run() {
+    check_memory();
     check_names();
     for (const WeightEntry& w : p_.weights) check_weight(w);
     for (std::size_t k = 0; k < p_.constants.size(); ++k) check_constant(k);
@@ -46,6 +48,12 @@ class ProgramChecker {
   }
 
  private:
+  void check_memory() const {
+    if (p_.alignment < kLeastAlignment || p_.alignment > kMostAlignment || p_.budget < 0 ||
+        !std::has_single_bit(static_cast<std::uint64_t>(p_.alignment)))
+      bad("an alignment of {} and a budget of {}", p_.alignment, p_.budget);
+  }
+
   void check_names() const {
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < p_.inputs.size(); ++i) {
@@ -213,17 +221,35 @@ class ProgramChecker {
       bad("call {} of the prologue reads the buffer {} of a later phase", c, o.index);
   }
 
+  // Result 0 may lie in the buffer of the operand that its op names, and of no other.
+  bool takes_over(const Call& call, std::int32_t operand) const {
+    const OpDef& def = *call.def;
+    const int k = def.in_place != nullptr && operand == call.out[0] ? def.in_place(call.attrs) : -1;
+    if (k < 0 || k >= static_cast<int>(call.in.size())) return false;
+    const Operand &from = at(p_.operands, at(call.in, k)), &to = at(p_.operands, operand);
+    const auto in_buffer = [&](std::int32_t i) {
+      return at(p_.operands, i).place == Place::arena && at(p_.operands, i).index == to.index;
+    };
+    return from.place == Place::arena && from.index == to.index && from.shape == to.shape &&
+           std::count_if(call.in.begin(), call.in.end(), in_buffer) == 1;
+  }
+
   void write(std::int32_t operand, std::int32_t c) {
     const Operand& o = at(p_.operands, operand);
     const Call& call = at(p_.calls, c);
-    // A state, or a buffer that the op takes over, must be an operand, too.
-    const bool taken_over = std::any_of(call.in.begin(), call.in.end(), [&](std::int32_t i) {
-      return at(p_.operands, i).place == o.place && at(p_.operands, i).index == o.index;
-    });
     if (o.place != Place::arena) {
-      if (o.place != Place::state || !taken_over) bad("call {} writes what is no buffer", c);
+      // A state is updated by a call that reads it, too.
+      const bool is_operand = std::any_of(call.in.begin(), call.in.end(), [&](std::int32_t i) {
+        return at(p_.operands, i).place == o.place && at(p_.operands, i).index == o.index;
+      });
+      if (o.place != Place::state || !is_operand) bad("call {} writes what is no buffer", c);
       return;
     }
+    const bool taken_over = takes_over(call, operand);
+    if (!taken_over)
+      for (const std::int32_t i : call.in)
+        if (at(p_.operands, i).place == Place::arena && at(p_.operands, i).index == o.index)
+          bad("call {} writes the buffer {} that it reads", c, o.index);
     std::int32_t& by = written_[static_cast<std::size_t>(o.index)];
     if (by >= 0 && !taken_over) bad("call {} writes the buffer {} a second time", c, o.index);
     by = c;
@@ -261,7 +287,8 @@ std::vector<Buffer> buffers_of(const Program& program, const Plan& plan) {
       if (plan.offsets[i] != -1) bad("operand {}: an offset outside the arena", i);
       continue;
     }
-    if (plan.offsets[i] != at(plan.offsets, o.index) || plan.offsets[i] < 0 || plan.offsets[i] % kAlign != 0)
+    if (plan.offsets[i] != at(plan.offsets, o.index) || plan.offsets[i] < 0 ||
+        plan.offsets[i] % program.alignment != 0)
       bad("operand {}: offset {}", i, plan.offsets[i]);
     std::int64_t& all = bytes[static_cast<std::size_t>(o.index)];
     all = std::max(all, plan.bytes[i]);
@@ -272,7 +299,7 @@ std::vector<Buffer> buffers_of(const Program& program, const Plan& plan) {
     const Operand& o = program.operands[i];
     if (o.place != Place::arena || o.index != static_cast<std::int32_t>(i) || bytes[i] == 0 || o.last < o.first)
       continue;
-    sum = require(checked_add(sum, round_up(bytes[i], kAlign)), "arena");
+    sum = require(checked_add(sum, round_up(bytes[i], program.alignment)), "arena");
     if (plan.offsets[i] > plan.arena_bytes - bytes[i]) bad("operand {} leaves the arena", i);
     list.push_back({plan.offsets[i], plan.offsets[i] + bytes[i], o.first, o.last});
   }

@@ -220,6 +220,8 @@ bool can_write(const Program& p) {
 
 void write_program(ByteWriter& out, const Program& p) {
   out.text(p.name);
+  out.number(p.alignment);
+  out.number(p.budget);
   ShapeTable shapes;
   ByteWriter operands;
   operands.number(static_cast<std::uint32_t>(p.operands.size()));
@@ -259,6 +261,8 @@ void write_program(ByteWriter& out, const Program& p) {
 Program read_program(ByteCursor& in, const Backend& backend) {
   Program p;
   p.name = in.text("name of the program");
+  p.alignment = in.size("alignment", kLeastAlignment, kMostAlignment);
+  p.budget = in.size("budget", 0, INT64_MAX);
   p.operands = read_operands(in);
   p.weights.resize(in.count("weights", 14));
   for (WeightEntry& w : p.weights) w = read_weight_entry(in);

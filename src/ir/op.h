@@ -116,7 +116,8 @@ struct OpDef {
   Trait traits;
   std::span<const std::string_view> operands;  ///< names, for messages; empty when the count varies
   int optional_operands = 0;                   ///< how many of the last operands may be absent
-  int in_place = -1;  ///< operand whose buffer result 0 may take over at its last use, -1: none
+  /// The operand of the same shape whose buffer result 0 may take over at its last use, -1: none. nullptr: never.
+  int (*in_place)(const AttrBlob&);
   std::span<const AttrField> (*fields)();  ///< attributes, in order
   bool (*equal)(const AttrBlob&, const AttrBlob&);
   AttrBlob (*defaults)();

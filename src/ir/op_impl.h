@@ -167,7 +167,10 @@ constexpr OpDef make_op_def() {
   d.traits = Op::traits;
   if constexpr (requires { Op::operands; }) d.operands = Op::operands;
   if constexpr (requires { Op::optional_operands; }) d.optional_operands = Op::optional_operands;
-  if constexpr (requires { Op::in_place; }) d.in_place = Op::in_place;
+  if constexpr (requires(const Op& op) { op.in_place(); })
+    d.in_place = [](const AttrBlob& a) { return from_blob<Op>(a).in_place(); };
+  else if constexpr (requires { int{Op::in_place}; })
+    d.in_place = [](const AttrBlob&) { return Op::in_place; };
   using Fields = std::remove_cvref_t<decltype(Op::fields())>;
   d.fields = attr_fields<Op>;
   d.has_dims = any_dims(static_cast<const Fields*>(nullptr));

@@ -69,6 +69,10 @@ struct CompileOptions {
   /// Which upper sizes the plans of executables are made for; exact unless a session sets a ladder. Part of no key: it
   /// decides the binding that an executable is found by.
   BucketPolicy buckets;
+  std::int64_t alignment = 64;  ///< of buffers in the arena, in bytes: a power of two from 64 to 4096
+  /// Bytes that the arena and the scratch of an executable may take together: sizes that need more are an
+  /// Error(limit) when they are specialised. 0: no limit.
+  std::int64_t budget = 0;
   bool verify_each_pass = true;
 };
 

@@ -41,6 +41,7 @@ struct FusedLinear {
   int bias_at(int product) const;
   int residual_at() const;
   int operand_count() const;
+  int in_place() const { return residual_at(); }
 
   void infer(InferContext&) const;
   void decompose(Body&) const;

@@ -27,6 +27,7 @@ struct Linear {
   bool operator==(const Linear&) const = default;
   int bias_at() const { return bias ? 2 : -1; }
   int residual_at() const { return residual ? 2 + bias : -1; }
+  int in_place() const { return residual_at(); }
   void infer(InferContext&) const;
   void grad(GradContext&) const;
   void reference(const KernelArgs&) const;

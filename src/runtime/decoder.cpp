@@ -131,8 +131,7 @@ struct Decoder::Impl {
     const DimBinding upper = component(options.chunk, 1).dim_binding();
     Plan plan = *compiled->specialize(upper, {workers.threads(), options.context}).lir.plan;
     stats.arena_bytes = plan.arena_bytes;
-    stats.scratch_bytes =
-        require(checked_add(plan.scratch_per_worker * plan.threads, plan.shared_bytes), "scratch");
+    stats.scratch_bytes = plan.scratch_bytes();
     std::int64_t sum = require(checked_add(packed, kv), "memory");
     sum = require(checked_add(sum, plan.arena_bytes + stats.scratch_bytes), "memory");
     const auto free = static_cast<std::int64_t>(memory_info().available);

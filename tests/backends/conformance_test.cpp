@@ -33,6 +33,7 @@ struct Arrangement {
   bool packed_weights = false;
   bool padded_rows =
       false;  // rows of f32 matrices 12 bytes apart from each other, 4 bytes off alignment
+  bool in_place = false;  // result 0 lies where the operand lies that the op names
 };
 
 bool is_weight(const Kernel& row, const Sample& sample, std::size_t i) {
@@ -63,6 +64,13 @@ class RowRun {
     return row_.accepts == nullptr || row_.accepts({sample_.op.data(), in_shapes_, out_shapes_});
   }
 
+  // Whether the op lets result 0 lie in the place of an operand, and this sample has one of its shape.
+  bool can_be_in_place() const {
+    const OpDef& def = *find_op(row_.op);
+    const int k = def.in_place == nullptr ? -1 : def.in_place(sample_.op);
+    return k >= 0 && in_shapes_[static_cast<std::size_t>(k)] == out_shapes_[0];
+  }
+
   // The results, decoded to floats, kv states as run_sample() gives them.
   std::vector<std::vector<float>> operator()(int threads) {
     storage_.clear();
@@ -71,6 +79,7 @@ class RowRun {
     for (std::size_t i = 0; i < in_shapes_.size(); ++i) in_.push_back(operand(i));
     for (const Shape& s : out_shapes_)
       out_.push_back(s.is_updated() ? in_[state_operand()] : result(s));
+    if (how_.in_place) out_[0] = in_[static_cast<std::size_t>(find_op(row_.op)->in_place(sample_.op))];
     call(threads);
     std::vector<std::vector<float>> results;
     for (std::size_t i = 0; i < out_.size(); ++i)
@@ -343,6 +352,11 @@ TEST_P(Conformance, EveryRowMatchesTheInterpreterOnEverySample) {
         const auto again = run(3);
         for (std::size_t i = 0; i < got.size(); ++i)
           EXPECT_TRUE(same_bits(got[i], again[i])) << "1 and 3 threads differ in result " << i;
+        if (run.can_be_in_place()) {
+          RowRun over(row, sample, values, {how.packed_weights, how.padded_rows, true});
+          for (const int threads : {1, 3})
+            EXPECT_TRUE(same_bits(over(threads)[0], got[0])) << "in place, " << threads << " threads";
+        }
         if (HasFailure()) return;
       }
     }

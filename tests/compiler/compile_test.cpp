@@ -5,8 +5,11 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/reference/backend.h"
+#include "compiler/manifest.h"
 #include "compiler/phase.h"
 #include "compiler/pipeline.h"
+#include "device/program_check.h"
+#include "error_text.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/matmul.h"
@@ -14,6 +17,10 @@
 
 namespace rlx {
 namespace {
+
+DimBinding rows_binding(std::int64_t rows, std::int64_t out_rows) {
+  return {{sym::rows, rows}, {sym::out_rows, out_rows}};
+}
 
 Graph head() {
   Graph g("head");
@@ -73,6 +80,42 @@ TEST(Compile, AnUnknownDispatchVariableListsTheValidOnes) {
     EXPECT_STREQ(e.what(), "RLX_KERNEL_DISPATCH: expected common or native, found \"fast\"");
   }
   ::unsetenv("RLX_KERNEL_DISPATCH");
+}
+
+TEST(section6_Memory, BuffersBeginAtMultiplesOfTheAlignment) {
+  for (const std::int64_t alignment : {64, 256, 4096}) {
+    CompileOptions options;
+    options.alignment = alignment;
+    const CompileResult r = compile(head(), options, cpu::backend()).specialize(rows_binding(5, 3), {2, 0});
+    for (const std::int64_t offset : r.lir.plan->offsets) EXPECT_TRUE(offset == -1 || offset % alignment == 0);
+    EXPECT_EQ(BindingManifest::from_lir(r.lir).alignment, alignment);
+    EXPECT_NO_THROW(check_plan(*r.lir.program, *r.lir.plan));
+  }
+}
+
+TEST(section6_Memory, AnAlignmentThatIsNoneIsRefused) {
+  for (const std::int64_t alignment : {0, 32, 96, 8192, -64}) {
+    CompileOptions options;
+    options.alignment = alignment;
+    EXPECT_EQ(test::error_text(ErrorCode::invalid_argument, [&] { compile(head(), options, cpu::backend()); }),
+              fmt::format("alignment: expected a power of two from 64 to 4096, found {}", alignment));
+  }
+}
+
+TEST(section6_Memory, SizesAboveTheBudgetAreRefusedAndSmallerOnesRun) {
+  CompileOptions options;
+  options.budget = -1;
+  EXPECT_EQ(test::error_text(ErrorCode::invalid_argument, [&] { compile(head(), options, cpu::backend()); }),
+            "budget: expected bytes, or 0 for no limit, found -1");
+  const Plan small = *compile(head(), {}, cpu::backend()).specialize(rows_binding(4, 4), {1, 0}).lir.plan;
+  options.budget = small.arena_bytes + small.scratch_bytes();
+  const CompileResult r = compile(head(), options, cpu::backend());
+  EXPECT_EQ(r.specialize(rows_binding(4, 4), {1, 0}).lir.plan->arena_bytes, small.arena_bytes);
+  const std::string message =
+      test::error_text(ErrorCode::limit, [&] { r.specialize(rows_binding(64, 64), {1, 0}); });
+  EXPECT_EQ(message.find("head: "), 0u) << message;
+  const std::string end = fmt::format("the budget of {}; expected smaller sizes or a larger budget", options.budget);
+  EXPECT_TRUE(message.ends_with(end)) << message;
 }
 
 TEST(Specialize, PlacesBuffersForTheBoundSizes) {

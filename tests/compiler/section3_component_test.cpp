@@ -203,8 +203,8 @@ TEST(section3_component, KeysAreTheSameInEveryProcess) {
                                   .with_layers(LayerComposition::homogeneous("layers", 32));
   EXPECT_EQ(one().cache_key().hex(), "1d9f49d0f70c3efbc561e4fdb7bed021");
   EXPECT_EQ(full.cache_key().hex(), "6e8b1c3990834299dbddf00a50651a17");
-  EXPECT_EQ(full.executable_key(state_form()).hex(), "8d1f9b7a916ddb6a098996c0a7b08844");
-  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-b038fff958379160d0e92bdd68b525b9");
+  EXPECT_EQ(full.executable_key(state_form()).hex(), "a2d1847a11bd75202b2b954f8e2b4c38");
+  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-7f22bedba4cd8aa539571bbcac9e8abd");
 }
 
 TEST(section3_component, ANewSchemaChangesEveryKey) {
@@ -226,13 +226,15 @@ TEST(section3_component, OptionsThatChangeNoExecutableAreNotInTheirDigest) {
   CompileOptions a, b;
   b.verify_each_pass = !a.verify_each_pass;
   EXPECT_EQ(digest(a), digest(b));
-  std::vector<CompileOptions> all(7);
+  std::vector<CompileOptions> all(9);
   all[1].fusion = false;
   all[2].disabled_passes = {"cse"};
   all[3].dispatch.policy = DispatchPolicy::force_common;
   all[4].precision.activations = Activations::int8;
   all[5].precision.kv = DType::f16;
   all[6].dispatch.force_native = {"linear"};
+  all[7].alignment = 128;
+  all[8].budget = 1 << 20;
   std::set<Digest> digests;
   for (const CompileOptions& o : all) digests.insert(digest(o));
   EXPECT_EQ(digests.size(), all.size());

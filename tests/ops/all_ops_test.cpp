@@ -237,5 +237,36 @@ TEST(AllOps, ReferencesDivideTheWork) {
   }
 }
 
+// What an op promises the planner: the result may lie where the operand lies that it names.
+TEST(AllOps, ReferencesWorkInPlace) {
+  std::set<std::string_view> ran;
+  for (const OpDef* def : ops_with_samples()) {
+    if (def->in_place == nullptr || def->reference == nullptr) continue;
+    for (const Sample& s : def->samples()) {
+      const int k = def->in_place(s.op);
+      if (k < 0) continue;
+      ASSERT_LT(k, static_cast<int>(s.operands.size())) << def->name << " " << s.name;
+      const std::vector<Tensor> values = materialize(s, 3), want = run_sample(*def, s, values);
+      const Tensor& taken = values[static_cast<std::size_t>(k)];
+      if (!std::ranges::equal(taken.dims(), want[0].dims()) || taken.dtype() != want[0].dtype()) continue;
+      Tensor y = Tensor::zeros(taken.dims(), taken.dtype());
+      std::copy_n(taken.data(), taken.byte_size(), y.mutable_data());
+      std::vector<TensorView> in;
+      for (const Tensor& t : values) in.push_back(access::view_of(t));
+      in[static_cast<std::size_t>(k)] = access::view_of(y);
+      const TensorView out = access::view_of(y);
+      KernelArgs args;
+      args.in = in.data();
+      args.out = &out;
+      args.inputs = static_cast<int>(in.size());
+      args.outputs = 1;
+      def->reference(s.op, args);
+      EXPECT_TRUE(std::equal(y.data(), y.data() + y.byte_size(), want[0].data())) << def->name << " " << s.name;
+      ran.insert(def->name);
+    }
+  }
+  EXPECT_GE(ran.size(), 8u);
+}
+
 }  // namespace
 }  // namespace rlx

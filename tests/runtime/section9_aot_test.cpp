@@ -90,6 +90,26 @@ TEST(section9_Bytes, HostileProgramsAreRefused) {
               o.shape = o.shape.with_dim(0, Dim(1));
             }),
             "refused");
+  // A result in the place of an operand that its op does not name: a product over its own input.
+  EXPECT_EQ(refused([](Program& p, Plan& q) {
+              for (const Call& c : p.calls) {
+                Operand &x = p.operands[static_cast<std::size_t>(c.in[0])],
+                        &y = p.operands[static_cast<std::size_t>(c.out[0])];
+                if (c.def->name != "fused_linear" || x.place != Place::arena || y.index != c.out[0]) continue;
+                Operand& buffer = p.operands[static_cast<std::size_t>(x.index)];
+                buffer.last = std::max(buffer.last, y.last);
+                const std::int32_t was = y.index, now = x.index;
+                for (Operand& o : p.operands)
+                  if (o.place == Place::arena && o.index == was) o.index = now;
+                for (std::size_t i = 0; i < p.operands.size(); ++i)
+                  if (p.operands[i].place == Place::arena)
+                    q.offsets[i] = q.offsets[static_cast<std::size_t>(p.operands[i].index)];
+                return;
+              }
+            }),
+            "refused");
+  EXPECT_EQ(refused([](Program& p, Plan&) { p.alignment = 96; }), "refused");
+  EXPECT_EQ(refused([](Program& p, Plan&) { p.budget = -1; }), "refused");
   EXPECT_EQ(refused([](Program& p, Plan&) { p.inputs[0].operand = p.inputs[1].operand; }), "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.arena_bytes = 64; }), "refused");
   EXPECT_EQ(refused([](Program&, Plan& q) { q.arena_bytes *= 1000; }), "refused");
@@ -110,6 +130,7 @@ TEST(section9_Bytes, ATableOfShapesThatNobodyWritesIsRefused) {
   const auto refusal = [](const std::vector<std::string_view>& shapes, const std::vector<std::uint32_t>& operands) {
     ByteWriter out;
     out.text("program");
+    for (const std::int64_t n : {64, 0}) out.number(n);  // alignment, budget
     out.number(static_cast<std::uint32_t>(shapes.size()));
     for (const std::string_view s : shapes) out.text(s);
     out.number(static_cast<std::uint32_t>(operands.size()));
