@@ -12,7 +12,30 @@ std::string where(const OpDef& def, const std::string& origin) {
   return origin.empty() ? std::string(def.name) : fmt::format("{} (in {})", def.name, origin);
 }
 
+// Passes make a graph of the same size, one after the other, and drop the one before. Its memory serves the next one:
+// given back, a block of this size makes glibc sort all that is free, and its pages are fetched anew (a quarter of the
+// time of a template).
+constexpr std::size_t kLeastSpare = 64, kMostSpare = 16384;  // nodes
+
+thread_local bool has_spare = true;  // false once the thread, and with it the spare memory, ends
+struct Spare {
+  std::vector<Node> nodes;
+  ~Spare() { has_spare = false; }
+};
+thread_local Spare spare;
+
 }  // namespace
+
+NodeTable::~NodeTable() {
+  if (own_.capacity() < kLeastSpare || own_.capacity() > kMostSpare || !has_spare) return;
+  own_.clear();
+  if (own_.capacity() > spare.nodes.capacity()) own_.swap(spare.nodes);
+}
+
+void NodeTable::reserve(std::size_t nodes) {
+  if (own_.empty() && nodes >= kLeastSpare && has_spare && nodes <= spare.nodes.capacity()) own_.swap(spare.nodes);
+  own_.reserve(nodes);
+}
 
 NodeTable::NodeTable(const NodeTable& other) {
   reserve(other.size_);
@@ -49,7 +72,7 @@ void NodeTable::borrow(const NodeTable& lender, std::size_t count) {
 
 void NodeTable::own() {
   if (lender_ == nullptr) return;
-  own_.reserve(lender_->size_ + lender_->size_ / 8);
+  reserve(lender_->size_ + lender_->size_ / 8);
   own_.assign(data_, data_ + size_);
   for (const auto& [hash, place] : lender_->sources_)
     if (static_cast<std::size_t>(place) < size_) sources_.emplace_back(hash, place);
@@ -57,14 +80,19 @@ void NodeTable::own() {
   lender_ = nullptr;
 }
 
-std::vector<Node> NodeTable::take() {
+void NodeTable::keep(std::span<const std::int32_t> places) {
   own();
-  std::vector<Node> nodes;
-  nodes.swap(own_);
-  data_ = nullptr;
-  size_ = 0;
-  sources_.clear();
-  return nodes;
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < size_; ++k) {
+    if (places[k] < 0) continue;
+    if (k != kept) own_[kept] = std::move(own_[k]);
+    for (Value& v : own_[kept].inputs) v.node = places[static_cast<std::size_t>(v.node)];
+    ++kept;
+  }
+  own_.erase(own_.begin() + static_cast<std::ptrdiff_t>(kept), own_.end());
+  size_ = kept;
+  for (auto& source : sources_) source.second = places[static_cast<std::size_t>(source.second)];
+  std::erase_if(sources_, [](const auto& source) { return source.second < 0; });
 }
 
 Value NodeTable::find_source(std::string_view name) const {

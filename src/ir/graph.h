@@ -72,12 +72,14 @@ class NodeTable {
   Value find_source(std::string_view name) const;  ///< no constant; an empty Value when there is none
 
   Value append(Node node);
-  void reserve(std::size_t nodes) { own_.reserve(nodes); }
+  ~NodeTable();
+  void reserve(std::size_t nodes);
   /// The first `count` nodes of `lender`, which outlives this state; only while this one owns none.
   void borrow(const NodeTable& lender, std::size_t count);
   void own();                ///< ends the borrowing
   bool borrows() const { return lender_ != nullptr; }
-  std::vector<Node> take();  ///< the nodes; the table is empty then
+  /// Node k goes to places[k], or away when that is -1: what stays keeps its order, and operands follow.
+  void keep(std::span<const std::int32_t> places);
 
  private:
   void swap(NodeTable& other) noexcept;

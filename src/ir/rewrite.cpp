@@ -119,14 +119,9 @@ bool drop_dead(Graph& graph) {
   if (alive == count) return false;
   std::vector<std::int32_t> moved(count, -1);
   std::int32_t next = 0;
-  std::vector<Node> kept = graph.nodes_.take();
-  graph.nodes_.reserve(alive);
-  for (std::size_t k = 0; k < count; ++k) {
-    if (!live[k]) continue;
-    moved[k] = next++;
-    for (Value& v : kept[k].inputs) v.node = moved[static_cast<std::size_t>(v.node)];
-    graph.append(std::move(kept[k]));
-  }
+  for (std::size_t k = 0; k < count; ++k)
+    if (live[k]) moved[k] = next++;
+  graph.nodes_.keep(moved);
   for (Output& o : graph.outputs_) o.value.node = moved[static_cast<std::size_t>(o.value.node)];
   return true;
 }
