@@ -60,17 +60,51 @@ std::string kv_type(const Decoder& d) {
                               : find_backend(d.options().device).default_kv()));
 }
 
-ordered_json kernels_json(const std::vector<Decoder::KernelTime>& kernels) {
+// Rates of a kernel in shares of the probe. The wait behind it counts as its time: it lasts until the slowest thread
+// is done.
+struct KernelShare {
+  double ms = 0, gbps = 0, gops = 0, read = 0, compute = 0;
+};
+KernelShare share_of(const KernelTime& k, const ProbeResult& probe) {
+  const double us = std::max(k.us + k.wait_us, 1e-9);
+  KernelShare s{us / 1e3, k.bytes / us / 1e3, k.ops / us / 1e3, 0, 0};
+  s.read = probe.gbps > 0 ? s.gbps / probe.gbps : 0;
+  s.compute = probe.rate(k.unit) > 0 ? s.gops / probe.rate(k.unit) : 0;
+  return s;
+}
+
+// Time of the steps in which thread 0 is in no kernel: waits at barriers, and what lies around the program.
+struct BetweenKernels {
+  double wait_us = 0, outside_us = 0;
+};
+BetweenKernels between_kernels(const BenchResult& r, const std::vector<KernelTime>& kernels) {
+  BetweenKernels b;
+  for (const double s : r.seconds) b.outside_us += s * 1e6;
+  for (const KernelTime& k : kernels) {
+    b.wait_us += k.wait_us;
+    b.outside_us -= k.us + k.wait_us;
+  }
+  b.outside_us = std::max(b.outside_us, 0.0);
+  return b;
+}
+
+ordered_json kernels_json(const BenchResult& r, const std::vector<KernelTime>& kernels) {
   double total = 0;
-  for (const Decoder::KernelTime& k : kernels) total += k.us;
+  for (const KernelTime& k : kernels) total += k.us + k.wait_us;
   ordered_json list = ordered_json::array();
-  for (const Decoder::KernelTime& k : kernels)
+  for (const KernelTime& k : kernels) {
+    const KernelShare s = share_of(k, r.probe);
     list.push_back({{"kernel", k.kernel},
                     {"calls", k.calls},
                     {"us", k.us},
+                    {"wait_us", k.wait_us},
                     {"bytes", k.bytes},
                     {"ops", k.ops},
-                    {"share", total > 0 ? k.us / total : 0}});
+                    {"unit", name(k.unit)},
+                    {"share", total > 0 ? (k.us + k.wait_us) / total : 0},
+                    {"share_of_read_probe", s.read},
+                    {"share_of_unit_probe", s.compute}});
+  }
   return list;
 }
 
@@ -91,22 +125,23 @@ std::string params_text(std::int64_t n) {
                             : fmt::format("{:.2f} M", static_cast<double>(n) / 1e6);
 }
 
-std::string kernels_text(const std::vector<Decoder::KernelTime>& kernels) {
-  std::string text =
-      fmt::format("{:<44} {:>9} {:>12} {:>9} {:>9}\n", "kernel", "calls", "ms", "GB/s", "GOPS");
-  for (const Decoder::KernelTime& k : kernels) {
-    const double us = std::max(k.us, 1e-9);
-    text +=
-        fmt::format("{:<44} {:>9} {:>12.3f} {:>9.2f} {:>9.1f}\n", k.kernel, k.calls, k.us / 1e3,
-                    static_cast<double>(k.bytes) / us / 1e3, static_cast<double>(k.ops) / us / 1e3);
+std::string kernels_text(const BenchResult& r, const std::vector<KernelTime>& kernels) {
+  std::string text = fmt::format("{:<44} {:>8} {:>10} {:>9} {:>8} {:>6} {:>9} {:>6}  unit\n", "kernel", "calls", "ms",
+                                 "wait ms", "GB/s", "read", "GOPS", "unit");
+  for (const KernelTime& k : kernels) {
+    const KernelShare s = share_of(k, r.probe);
+    text += fmt::format("{:<44} {:>8} {:>10.3f} {:>9.3f} {:>8.2f} {:>5.0f}% {:>9.1f} {:>5.0f}%  {}\n", k.kernel, k.calls,
+                        k.us / 1e3, k.wait_us / 1e3, s.gbps, 100 * s.read, s.gops, 100 * s.compute, name(k.unit));
   }
-  return text;
+  const BetweenKernels b = between_kernels(r, kernels);
+  return text + fmt::format("between kernels: {:.3f} ms at barriers, {:.3f} ms around the program\n", b.wait_us / 1e3,
+                            b.outside_us / 1e3);
 }
 
 }  // namespace
 
 ordered_json bench_json(const Decoder& d, const BenchResult& r,
-                        const std::vector<Decoder::KernelTime>& kernels) {
+                        const std::vector<KernelTime>& kernels) {
   const ModelInfo& m = d.info();
   const double mean = mean_ns(r);
   ordered_json samples_ns = ordered_json::array(), samples_ts = ordered_json::array();
@@ -154,13 +189,22 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
   j["isa"] = find_backend(d.options().device).features();
   j["probe_gbps"] = r.probe.gbps;
   j["probe_gops"] = r.probe.gops;
+  j["probe_bf16_gflops"] = r.probe.bf16_gflops;
+  j["probe_f32_gflops"] = r.probe.f32_gflops;
+  j["unit"] = name(r.unit());
+  j["bytes"] = r.work.bytes;
+  j["ops"] = r.work.ops[0] + r.work.ops[1] + r.work.ops[2];
   j["share"] = r.share();
   j["median_ts"] = r.median_tps();
   j["first_token_ms"] = r.first_token_ms;
   j["median_ms"] = r.median_ms();
   j["p95_ms"] = r.p95_ms();
   j["peak_mb"] = peak_resident_mib();
-  if (!kernels.empty()) j["kernels"] = kernels_json(kernels);
+  if (!kernels.empty()) {
+    const BetweenKernels between = between_kernels(r, kernels);
+    j["kernels"] = kernels_json(r, kernels);
+    j["between_kernels"] = {{"wait_us", between.wait_us}, {"outside_us", between.outside_us}};
+  }
   return j;
 }
 
@@ -181,14 +225,14 @@ void BenchReport::add_row(const Decoder& d, const BenchResult& r) {
 }
 
 void BenchReport::add(const Decoder& d, const BenchResult& r,
-                      const std::vector<Decoder::KernelTime>& kernels) {
+                      const std::vector<KernelTime>& kernels) {
   if (format_ == BenchFormat::md) {
     add_row(d, r);
-    say(
-        fmt::format("{}: {:.0f} % of the probe ({:.1f} GB/s, {:.0f} GOPS); first token {:.1f} ms, "
-                    "median {:.2f} ms, p95 {:.2f} ms",
-                    r.test.name(), 100 * r.share(), r.probe.gbps, r.probe.gops, r.first_token_ms,
-                    r.median_ms(), r.p95_ms()));
+    const bool reads = r.test.generated > 0 && r.test.prompt == 0;
+    say(fmt::format("{}: {:.0f} % of the {} probe (read {:.1f} GB/s, int8 {:.0f} GOPS, bf16 {:.0f}, f32 {:.0f} GFLOP/s); "
+                    "first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms",
+                    r.test.name(), 100 * r.share(), reads ? "read" : name(r.unit()), r.probe.gbps, r.probe.gops,
+                    r.probe.bf16_gflops, r.probe.f32_gflops, r.first_token_ms, r.median_ms(), r.p95_ms()));
   } else {
     const ordered_json j = bench_json(d, r, kernels);
     if (format_ == BenchFormat::json)
@@ -204,7 +248,7 @@ void BenchReport::add(const Decoder& d, const BenchResult& r,
       out().write(row + "\n");
     }
   }
-  if (!kernels.empty() && format_ == BenchFormat::md) say(kernels_text(kernels));
+  if (!kernels.empty() && format_ == BenchFormat::md) say(kernels_text(r, kernels));
   out().flush();
   ++count_;
 }

@@ -15,7 +15,7 @@ class BenchReport {
  public:
   explicit BenchReport(BenchFormat format) : format_(format) {}
   void add(const Decoder& decoder, const BenchResult& result,
-           const std::vector<Decoder::KernelTime>& kernels);
+           const std::vector<KernelTime>& kernels);
   void finish();
 
  private:
@@ -27,6 +27,6 @@ class BenchReport {
 
 /// All keys of one result: those of llama-bench, then our own.
 nlohmann::ordered_json bench_json(const Decoder& decoder, const BenchResult& result,
-                                  const std::vector<Decoder::KernelTime>& kernels);
+                                  const std::vector<KernelTime>& kernels);
 
 }  // namespace rlx::cli

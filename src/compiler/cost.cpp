@@ -24,12 +24,23 @@ double last_dim(const Shape& shape, const DimBinding& sizes) {
   return shape.rank() == 0 ? 1.0 : static_cast<double>(shape.dim(-1).evaluate(sizes));
 }
 
-// A weight of a product: [out, in], or one matrix per expert or filter.
-double product_ops(const Shape& weight, double rows, const DimBinding& sizes) {
-  return weight.rank() < 2 ? 0.0 : 2 * rows * count_of(weight, sizes);
-}
-
 bool is_product(const OpDef& def) { return def.has(Trait::compute) || def.has(Trait::composite); }
+
+// What a product does with one weight: [out, in], a list of such matrices of which a row takes one, or filters.
+struct ProductCost {
+  double bytes = 0, ops = 0;
+};
+
+ProductCost product_cost(const OpDef& def, const Shape& weight, const Shape* x, double results, double rows,
+                         const DimBinding& sizes) {
+  const double bytes = bytes_of(weight, sizes), all = count_of(weight, sizes);
+  if (weight.rank() < 2) return {bytes, 0};
+  const double first = std::max(static_cast<double>(weight.dim(0).evaluate(sizes)), 1.0);
+  if (def.id == op_id("conv")) return {bytes, 2 * results * all / first};
+  if (def.id == op_id("conv_transposed")) return {bytes, x == nullptr ? 0 : 2 * count_of(*x, sizes) * all / first};
+  if (!def.name.starts_with("expert_")) return {bytes, 2 * rows * all};
+  return {bytes / first * std::min(first, rows), 2 * rows * all / first};
+}
 
 }  // namespace
 
@@ -62,9 +73,11 @@ OpCost op_cost(const OpDef& def, std::span<const CostOperand> in, std::span<cons
     } else if (o.shape.is_state()) {
       continue;
     } else if (o.param) {
-      const double read = is_product(def) ? bytes_of(o.shape, sizes) : std::min(bytes_of(o.shape, sizes), given);
-      cost.weight_bytes += read;
-      if (is_product(def)) cost.ops += product_ops(o.shape, rows, sizes);
+      const ProductCost product =
+          is_product(def) ? product_cost(def, o.shape, value, results, rows, sizes)
+                          : ProductCost{std::min(bytes_of(o.shape, sizes), given), 0};
+      cost.weight_bytes += product.bytes;
+      cost.ops += product.ops;
     } else {
       cost.bytes += bytes_of(o.shape, sizes);
       elements = std::max(elements, count_of(o.shape, sizes));

@@ -97,27 +97,21 @@ void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result,
   result.seconds.push_back(done);
 }
 
-// Work of one repetition. Products: every matrix once per row, the LM head once per sequence and
-// wanted row. Bytes: all packed weights and the cache's tokens, per step.
-void estimate_work(const Decoder& decoder, BenchResult& result) {
-  const ModelInfo& m = decoder.info();
-  const DecoderStats stats = decoder.stats();
-  const BenchTest& t = result.test;
-  const double head = static_cast<double>(m.vocab) * static_cast<double>(m.hidden);
-  const double body =
-      static_cast<double>(m.parameters) - (decoder.model().config.tied ? head : 2 * head);
-  const double sequences = static_cast<double>(t.sequences),
-               prompt = static_cast<double>(t.prompt) * sequences,
-               generated = static_cast<double>(t.generated);
-  result.operations = 2 * (body * (prompt + generated * sequences) +
-                           head * sequences * (generated + (t.prompt > 0 ? 1 : 0)));
-  const double token_kv = static_cast<double>(stats.kv_bytes) /
-                          static_cast<double>(decoder.context() * decoder.options().sequences);
-  const double held = static_cast<double>(t.depth + t.prompt) + generated / 2;
-  const double chunk = static_cast<double>(decoder.options().chunk);
-  result.bytes = static_cast<double>(stats.weight_bytes) *
-                     (generated + std::ceil(static_cast<double>(t.prompt) / chunk) * sequences) +
-                 token_kv * held * sequences * generated;
+// Work of one repetition: prompts in chunks, whose last one alone has a wanted row, then the steps of all sequences.
+StepWork work_of(const Decoder& decoder, const BenchTest& t) {
+  StepWork work;
+  const auto sizes = [](std::int64_t rows, std::int64_t wanted, std::int64_t batch) {
+    return DimBinding{{sym::rows, rows}, {sym::out_rows, wanted}, {sym::batch, batch}};
+  };
+  for (std::int64_t s = 0; s < t.sequences; ++s)
+    for (std::int64_t done = 0; done < t.prompt;) {
+      const std::int64_t rows = std::min(t.prompt - done, decoder.options().chunk);
+      done += rows;
+      work += decoder.work(sizes(rows, done == t.prompt ? 1 : 0, 1), t.depth + done);
+    }
+  for (std::int64_t i = 0; i < t.generated; ++i)
+    work += decoder.work(sizes(t.sequences, t.sequences, t.sequences), (t.depth + t.prompt + i + 1) * t.sequences);
+  return work;
 }
 
 }  // namespace
@@ -155,10 +149,15 @@ double BenchResult::p95_ms() const { return quantile(step_ms, 0.95); }
 
 double BenchResult::share() const {
   const double s = quantile(seconds, 0.5);
-  if (s <= 0) return 0;
-  if (test.generated > 0 && test.prompt == 0)
-    return probe.gbps > 0 ? bytes / s / 1e9 / probe.gbps : 0;
-  return probe.gops > 0 ? operations / s / 1e9 / probe.gops : 0;
+  if (s <= 0 || probe.gbps <= 0) return 0;
+  if (test.generated > 0 && test.prompt == 0) return work.bytes / s / 1e9 / probe.gbps;
+  double ideal = 0;
+  for (int u = 0; u < kComputeUnits; ++u) ideal += work.ops[u] / 1e9 / probe.rate(static_cast<ComputeUnit>(u));
+  return ideal / s;
+}
+
+ComputeUnit BenchResult::unit() const {
+  return static_cast<ComputeUnit>(std::max_element(work.ops, work.ops + kComputeUnits) - work.ops);
 }
 
 std::int64_t needed_context(const std::vector<BenchTest>& tests) {
@@ -184,10 +183,10 @@ BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& o
   for (std::int64_t r = 0; r < options.repetitions && !stepper.cancelled(); ++r)
     repeat(stepper, test, result, first);
   const ProbeResult after = probe(workers);
-  result.probe = {(before.gbps + after.gbps) / 2, (before.gops + after.gops) / 2};
+  result.probe = mean(before, after);
   std::sort(result.step_ms.begin(), result.step_ms.end());
   result.first_token_ms = quantile(first, 0.5);
-  estimate_work(decoder, result);
+  result.work = work_of(decoder, test);
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/decoder.h"
+#include "runtime/kernel_profile.h"
 #include "runtime/probe.h"
 
 namespace rlx {
@@ -27,8 +28,7 @@ struct BenchResult {
       step_ms;  ///< of every decode step, sorted; of every prompt when nothing is generated
   double first_token_ms = 0;  ///< median time until the first logits; of one step without a prompt
   ProbeResult probe;          ///< mean of the probes before and after
-  double bytes = 0, operations = 0;  ///< that one repetition reads from the weights and the cache,
-                                     ///< and computes in products
+  StepWork work;              ///< of one repetition
 
   double tokens_per_second(std::size_t repetition) const;
   double mean_tps() const;
@@ -36,9 +36,10 @@ struct BenchResult {
   double median_tps() const;
   double median_ms() const;  ///< of step_ms
   double p95_ms() const;
-  /// How much of the machine's measured rate was used: of memory reads where tokens are generated,
-  /// of int8 products for prompts.
+  /// How much of the machine's measured rate was used, products at the rate of their unit: of memory reads where
+  /// tokens are generated, of products for prompts.
   double share() const;
+  ComputeUnit unit() const;  ///< that has most of the products
 };
 
 struct BenchOptions {

@@ -1,3 +1,4 @@
+#include "runtime/kernel_profile.h"
 #include "runtime/decoder.h"
 
 #include <algorithm>
@@ -333,28 +334,16 @@ void Decoder::set_trace(Trace* trace) {
   for (auto& [key, e] : impl_->executables) e.executor->set_trace(trace);
 }
 
-std::vector<Decoder::KernelTime> Decoder::profile() const {
-  std::map<std::string, KernelTime> by_name;
-  for (const auto& [key, executable] : impl_->executables)
-    for (std::size_t c = 0; c < impl_->compiled->lir.program->calls.size(); ++c) {
-      const Executor* e = executable.executor.get();
-      if (e->call_runs()[c] == 0) continue;
-      const Call& call = impl_->compiled->lir.program->calls[c];
-      KernelTime& t = by_name[call.kernel != nullptr ? std::string(call.kernel->name)
-                                                     : fmt::format("reference {}", call.def->name)];
-      const auto [bytes, ops] = e->call_work(c);
-      t.calls += e->call_runs()[c];
-      t.us += e->call_us()[c];
-      t.bytes += bytes * e->call_runs()[c];
-      t.ops += ops * e->call_runs()[c];
-    }
+StepWork Decoder::work(const DimBinding& sizes, std::int64_t context) const {
+  return step_work(*impl_->compiled->lir.program, impl_->backend, sizes, context);
+}
+
+std::vector<KernelTime> Decoder::profile() const {
   std::vector<KernelTime> list;
-  for (auto& [name, t] : by_name) {
-    t.kernel = name;
-    list.push_back(t);
-  }
-  std::sort(list.begin(), list.end(),
-            [](const KernelTime& a, const KernelTime& b) { return a.us > b.us; });
+  const std::int64_t held = *std::max_element(impl_->past.begin(), impl_->past.end());
+  for (const auto& [key, executable] : impl_->executables)
+    add_kernel_times(list, *impl_->compiled->lir.program, *executable.executor, held);
+  std::sort(list.begin(), list.end(), [](const KernelTime& a, const KernelTime& b) { return a.us > b.us; });
   return list;
 }
 

@@ -17,6 +17,9 @@
 
 namespace rlx {
 
+struct KernelTime;  // runtime/kernel_profile.h
+struct StepWork;
+
 struct DecoderOptions {
   Device device = Device::cpu();
   int threads = 0;           ///< 0: RLX_THREADS, else the physical cores that this process may use
@@ -85,13 +88,9 @@ class Decoder {
   /// HIR, MIR after the passes (before: `with_passes` false) and LIR at sizes, as text.
   std::string text(std::string_view stage, const DimBinding& sizes, bool with_passes = true) const;
 
-  /// Time by kernel since `set_profile(true)`: name, calls, microseconds, bytes, operations.
-  struct KernelTime {
-    std::string kernel;
-    std::int64_t calls = 0;
-    double us = 0;
-    std::int64_t bytes = 0, ops = 0;
-  };
+  /// What a step of these sizes must read and compute, its sequences holding `context` tokens together.
+  StepWork work(const DimBinding& sizes, std::int64_t context) const;
+  /// Time by kernel since `set_profile(true)`, longest first.
   void set_profile(bool on);
   std::vector<KernelTime> profile() const;
   /// Records every step that follows; nullptr: none. The trace outlives its use.

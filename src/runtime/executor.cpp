@@ -40,16 +40,14 @@ Executor::Executor(std::shared_ptr<const Program> program, Plan plan, Bindings b
   views_.resize(program_->operands.size());
   prepared_.resize(program_->calls.size());
   for (const Call& c : program_->calls) attrs_.push_back(c.attrs);
-  call_us_.assign(program_->calls.size(), 0.0);
-  call_runs_.assign(program_->calls.size(), 0);
+  call_times_.resize(program_->calls.size());
   std::size_t count = 0;
   for (const Call& c : program_->calls) count += c.in.size() + c.out.size();
   call_views_.resize(count);
 }
 
 void Executor::clear_profile() {
-  std::fill(call_us_.begin(), call_us_.end(), 0.0);
-  std::fill(call_runs_.begin(), call_runs_.end(), 0);
+  call_times_.assign(call_times_.size(), {});
 }
 
 void Executor::rebind(Bindings bindings) {
@@ -181,7 +179,10 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
 void Executor::work(int thread, Workers& workers) noexcept {
   using Clock = std::chrono::steady_clock;
   const bool timed = profile_ && thread == 0;
-  auto start = timed ? Clock::now() : Clock::time_point{};
+  Clock::time_point start = timed ? Clock::now() : Clock::time_point{}, end;
+  const auto us = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::micro>(to - from).count();
+  };
   TraceLane* const lane = trace_ != nullptr ? trace_->lane(thread) : nullptr;
   for (std::size_t c = 0; c < prepared_.size();) {
     const Plan::CallPlan& p = plan_.calls[c];
@@ -196,11 +197,14 @@ void Executor::work(int thread, Workers& workers) noexcept {
       const TraceSpan span(lane, TraceKind::call, c);
       flow ? run_flow(c, thread, workers.threads()) : run_call(c, thread, workers.threads());
     }
+    if (timed) end = Clock::now();
     if (p.barrier_after && next < prepared_.size()) meet(workers, lane, c);
     if (timed) {
       const auto now = Clock::now();
-      call_us_[c] += std::chrono::duration<double, std::micro>(now - start).count();
-      call_runs_[c] += left_out ? 0 : 1;
+      CallTime& t = call_times_[c];
+      t.runs += left_out ? 0 : 1;
+      t.us += us(start, end);
+      t.wait_us += us(end, now);
       start = now;
     }
     c = next;
@@ -318,34 +322,6 @@ void Executor::run_reference(std::size_t c, const KernelArgs& args) noexcept {
 
 const TensorView& Executor::output(std::size_t i) const {
   return views_[static_cast<std::size_t>(program_->outputs[i].operand)];
-}
-
-std::pair<std::int64_t, std::int64_t> Executor::call_work(std::size_t c) const {
-  const Call& call = program_->calls[c];
-  std::int64_t bytes = 0, ops = 0, weights = 0;
-  for (std::int32_t o : call.in) {
-    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
-    if (operand.place == Place::state) continue;
-    if (operand.shape.rank() == 2 && operand.place == Place::weight) {
-      const std::int64_t elements = operand.shape.elements().constant().value_or(0);
-      // An embedding reads only its rows; a product reads all of its weight, whatever the layout.
-      if (call.def->has(Trait::compute)) {
-        weights += elements;
-        bytes += elements / info(operand.shape.dtype).block_elements *
-                 info(operand.shape.dtype).block_bytes;
-      }
-    } else {
-      bytes += view_bytes(operand.shape, binding_);
-    }
-  }
-  for (std::int32_t o : call.out) {
-    const Operand& operand = program_->operands[static_cast<std::size_t>(o)];
-    if (operand.place == Place::arena) bytes += view_bytes(operand.shape, binding_);
-  }
-  if (call.out.empty()) return {bytes, 0};  // a jump
-  const TensorView& first = views_[static_cast<std::size_t>(call.out[0])];
-  if (weights > 0) ops = 2 * weights * (first.rank > 1 ? first.dims[0] : 1);
-  return {bytes, ops};
 }
 
 }  // namespace rlx

@@ -64,16 +64,19 @@ class Executor {
   const TensorView& output(std::size_t i) const;
   std::int64_t prologue_runs() const { return prologue_runs_; }
 
-  /// Microseconds per call, summed while `on`.
+  /// Times of a call on thread 0, summed while the profile is on.
+  struct CallTime {
+    std::int64_t runs = 0;
+    double us = 0;       ///< in the kernel
+    double wait_us = 0;  ///< from its end until thread 0 goes on: at the barrier, where there is one
+  };
   void set_profile(bool on) { profile_ = on; }
-  const std::vector<double>& call_us() const { return call_us_; }
-  const std::vector<std::int64_t>& call_runs() const { return call_runs_; }
+  const std::vector<CallTime>& call_times() const { return call_times_; }
   void clear_profile();
   /// Every call and wait of the steps that follow is recorded there; nullptr: nothing is. The trace outlives its use.
   void set_trace(Trace* trace) { trace_ = trace; }
-  /// Bytes of weights, states' new rows, and operands, and operations of call c at the sizes of the
-  /// last step.
-  std::pair<std::int64_t, std::int64_t> call_work(std::size_t c) const;
+  /// The sizes of the last step.
+  const DimBinding& sizes() const { return binding_; }
 
  private:
   struct Prepared {
@@ -111,8 +114,7 @@ class Executor {
   std::string failure_;
   bool profile_ = false;
   Trace* trace_ = nullptr;
-  std::vector<double> call_us_;
-  std::vector<std::int64_t> call_runs_;
+  std::vector<CallTime> call_times_;
 };
 
 }  // namespace rlx

@@ -1,9 +1,5 @@
-// Loops that do nothing but read, or nothing but multiply, as wide as the level allows. The highest
-// level adds nothing over avx512 here. Vectors of the compiler's own kind: the same text for every
-// width.
+// Loops that do nothing but read, or nothing but multiply, as wide as the level allows.
 #include "runtime/probe_loops.h"
-
-#if !defined(RLX_ISA_avx512_bf16)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,9 +16,78 @@ constexpr std::size_t kBytes = 32;
 constexpr std::size_t kBytes = 16;
 #endif
 
+// Vectors of the compiler's own kind: the same text for every width.
 using Vector = std::uint64_t __attribute__((vector_size(kBytes), may_alias));
+using Floats = float __attribute__((vector_size(kBytes), may_alias));
+using Ints = std::int32_t __attribute__((vector_size(kBytes), may_alias));
 
 constexpr int kChains = 10;  // enough products in flight for two units of five cycles
+constexpr std::int64_t kOperations = 2 * kChains;  // of a round, for each product of one step of a chain
+
+// The compiler must not know a register's content: each product is done, and none is folded into another.
+template <typename T>
+[[gnu::always_inline]] inline void hide(T& value) {
+#if defined(__AVX512F__)
+  __asm__ volatile("" : "+v"(value));
+#else
+  __asm__ volatile("" : "+x"(value));
+#endif
+}
+
+template <typename Acc, typename Step>
+[[gnu::always_inline]] inline float chains(std::int64_t rounds, const Step& step) {
+  Acc acc[kChains] = {};
+  for (std::int64_t r = 0; r < rounds; ++r)
+    for (Acc& a : acc) {
+      a = step(a);
+      hide(a);
+    }
+  for (int i = 1; i < kChains; ++i) acc[0] += acc[i];
+  return static_cast<float>(acc[0][0]);
+}
+
+float multiply_int8(std::int64_t rounds) noexcept {
+#if defined(__AVX512VNNI__)
+  const __m512i x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(-2);
+  return chains<Ints>(rounds, [&](Ints a) { return Ints(_mm512_dpbusd_epi32(__m512i(a), x, y)); });
+#elif defined(__AVX2__)
+  const __m256i x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(-2), ones = _mm256_set1_epi16(1);
+  return chains<Ints>(rounds, [&](Ints a) {
+    __m256i operand = x;
+    hide(operand);
+    return a + Ints(_mm256_madd_epi16(_mm256_maddubs_epi16(operand, y), ones));
+  });
+#elif defined(__SSSE3__)
+  const __m128i x = _mm_set1_epi8(3), y = _mm_set1_epi8(-2), ones = _mm_set1_epi16(1);
+  return chains<Ints>(rounds, [&](Ints a) {
+    __m128i operand = x;
+    hide(operand);
+    return a + Ints(_mm_madd_epi16(_mm_maddubs_epi16(operand, y), ones));
+  });
+#else
+  return chains<Ints>(rounds, [](Ints a) { return a * 3 + 1; });
+#endif
+}
+
+float multiply_f32(std::int64_t rounds) noexcept {
+  Floats x = {}, y = {};
+  x += 0.75f;
+  y += 0.5f;
+#if defined(__AVX512F__)
+  return chains<Floats>(rounds, [&](Floats a) { return Floats(_mm512_fmadd_ps(__m512(a), __m512(x), __m512(y))); });
+#elif defined(__FMA__)
+  return chains<Floats>(rounds, [&](Floats a) { return Floats(_mm256_fmadd_ps(__m256(a), __m256(x), __m256(y))); });
+#else
+  return chains<Floats>(rounds, [&](Floats a) { return a * x + y; });
+#endif
+}
+
+#if defined(__AVX512BF16__)
+float multiply_bf16(std::int64_t rounds) noexcept {
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.75f), _mm512_set1_ps(0.5f));
+  return chains<Floats>(rounds, [&](Floats a) { return Floats(_mm512_dpbf16_ps(__m512(a), x, x)); });
+}
+#endif
 
 }  // namespace
 
@@ -39,60 +104,16 @@ std::uint64_t read(const std::byte* data, std::size_t bytes) noexcept {
   return out;
 }
 
-const std::int64_t operations_per_round = kChains * static_cast<std::int64_t>(kBytes) * 2;
-
-std::int64_t multiply(std::int64_t rounds) noexcept {
-#if defined(__AVX512VNNI__)
-  __m512i acc[kChains];
-  for (__m512i& a : acc) a = _mm512_setzero_si512();
-  const __m512i x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(-2);
-  for (std::int64_t r = 0; r < rounds; ++r)
-    for (int i = 0; i < kChains; ++i) {
-      acc[i] = _mm512_dpbusd_epi32(acc[i], x, y);
-      __asm__ volatile("" : "+v"(acc[i]));  // each product is done, not folded into one
-    }
-  __m512i sum = acc[0];
-  for (int i = 1; i < kChains; ++i) sum = _mm512_add_epi32(sum, acc[i]);
-  std::int32_t lanes[16];
-  _mm512_storeu_si512(lanes, sum);
-  return lanes[0];
-#elif defined(__AVX2__)
-  __m256i acc[kChains];
-  for (__m256i& a : acc) a = _mm256_setzero_si256();
-  const __m256i x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(-2), ones = _mm256_set1_epi16(1);
-  for (std::int64_t r = 0; r < rounds; ++r)
-    for (int i = 0; i < kChains; ++i) {
-      __m256i operand = x;
-      __asm__ volatile("" : "+x"(operand));
-      acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_maddubs_epi16(operand, y), ones));
-    }
-  __m256i sum = acc[0];
-  for (int i = 1; i < kChains; ++i) sum = _mm256_add_epi32(sum, acc[i]);
-  return _mm256_extract_epi32(sum, 0);
-#elif defined(__SSSE3__)
-  __m128i acc[kChains];
-  for (__m128i& a : acc) a = _mm_setzero_si128();
-  const __m128i x = _mm_set1_epi8(3), y = _mm_set1_epi8(-2), ones = _mm_set1_epi16(1);
-  for (std::int64_t r = 0; r < rounds; ++r)
-    for (int i = 0; i < kChains; ++i) {
-      __m128i operand = x;
-      __asm__ volatile("" : "+x"(operand));
-      acc[i] = _mm_add_epi32(acc[i], _mm_madd_epi16(_mm_maddubs_epi16(operand, y), ones));
-    }
-  __m128i sum = acc[0];
-  for (int i = 1; i < kChains; ++i) sum = _mm_add_epi32(sum, acc[i]);
-  return _mm_cvtsi128_si32(sum);
+#if defined(__SSSE3__)
+const ProbeLoop int8 = {multiply_int8, kOperations * static_cast<std::int64_t>(kBytes)};
 #else
-  std::int32_t sum = 0;
-  for (std::int64_t r = 0; r < rounds * operations_per_round / 2; ++r) {
-    std::int32_t operand = 3;
-    __asm__ volatile("" : "+r"(operand));
-    sum += operand * -2;
-  }
-  return sum;
+const ProbeLoop int8 = {multiply_int8, kOperations * static_cast<std::int64_t>(kBytes / 4)};
 #endif
-}
+const ProbeLoop f32 = {multiply_f32, kOperations * static_cast<std::int64_t>(kBytes / 4)};
+#if defined(__AVX512BF16__)
+const ProbeLoop bf16 = {multiply_bf16, kOperations * static_cast<std::int64_t>(kBytes / 2)};
+#else
+const ProbeLoop bf16 = f32;
+#endif
 
 }  // namespace rlx::probe_loops::RLX_ISA_LEVEL
-
-#endif

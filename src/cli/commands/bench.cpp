@@ -134,7 +134,7 @@ class Bench {
       BenchResult result = bench(decoder, test, bench_options);
       if (result.seconds.empty() || InterruptScope::interrupted()) return;
       report_.add(decoder, result,
-                  f_.profile ? decoder.profile() : std::vector<Decoder::KernelTime>{});
+                  f_.profile ? decoder.profile() : std::vector<KernelTime>{});
     }
   }
 
