@@ -15,6 +15,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace rlx {
 namespace {
@@ -53,6 +57,16 @@ std::string brand() {
   return std::string(s);
 }
 
+// Tile registers are 8 KiB of state that a process must ask for before it uses them; threads inherit the answer.
+bool grants_tiles() {
+#if defined(__linux__)
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 CpuFeatures detect() {
   CpuFeatures f;
   const Regs one = cpuid(1), seven = cpuid(7), seven1 = seven.a >= 1 ? cpuid(7, 1) : Regs{};
@@ -66,7 +80,7 @@ CpuFeatures detect() {
   f.avx512 = f.avx2 && zmm && bit(seven.b, 16) && bit(seven.b, 17) && bit(seven.b, 30) && bit(seven.b, 31) &&
              bit(seven.c, 11);
   f.avx512_bf16 = f.avx512 && bit(seven1.a, 5);
-  f.amx = f.avx512_bf16 && tiles && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25);
+  f.amx = f.avx512_bf16 && tiles && bit(seven.d, 22) && bit(seven.d, 24) && bit(seven.d, 25) && grants_tiles();
   f.model = brand();
   return f;
 }

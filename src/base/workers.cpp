@@ -3,6 +3,7 @@
 #include <chrono>
 #include <system_error>
 
+#include "base/cpu_features.h"
 #include "base/error.h"
 
 namespace rlx {
@@ -31,6 +32,13 @@ void wait_change(const std::atomic<std::uint32_t>& word, std::uint32_t old, int 
   while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
 }
 
+// Whether so many threads cannot all run at once: on hyper-threads they can.
+bool is_crowded(int threads) {
+  if (threads == 1) return false;
+  const CpuLimits limits = cpu_limits();
+  return threads > limits.logical || (limits.quota > 0 && threads > limits.quota);
+}
+
 }  // namespace
 
 void Barrier::wait() noexcept {
@@ -42,10 +50,11 @@ void Barrier::wait() noexcept {
     epoch_.notify_all();
     return;
   }
-  wait_change(epoch_, epoch, 2000, 64);
+  crowded_ ? wait_change(epoch_, epoch, 20, 1) : wait_change(epoch_, epoch, 2000, 64);
 }
 
-Workers::Workers(int threads) : threads_(threads), barrier_(threads), done_(threads) {
+Workers::Workers(int threads)
+    : threads_(threads), crowded_(is_crowded(threads)), barrier_(threads, crowded_), done_(threads, crowded_) {
   if (threads < 1 || threads > 1024)
     fail(ErrorCode::invalid_argument, "threads: expected 1 to 1024, found {}", threads);
   try {
@@ -83,7 +92,7 @@ void Workers::loop(int thread) noexcept {
   for (;;) {
     // Between two steps of a generation lie tens of microseconds of sampling; 20000 pauses bridge
     // half a millisecond.
-    wait_change(generation_, seen, 20000, 16);
+    wait_change(generation_, seen, crowded_ ? 20 : 20000, crowded_ ? 1 : 16);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_acquire)) return;
     job_(context_, thread);

@@ -12,14 +12,17 @@ namespace rlx {
 
 /// A barrier for a fixed number of threads: spins for about 50 us, then yields, then parks in the
 /// kernel, so that it makes progress also with more threads than free cores (kernels.md, 1.9). No
-/// allocation, no system call while threads are in step.
+/// allocation, no system call while threads are in step. `crowded`: there are more threads than cores for them, so that
+/// a thread that spins keeps another one from arriving.
 class Barrier {
  public:
-  explicit Barrier(int threads) : threads_(static_cast<std::uint32_t>(threads)) {}
+  explicit Barrier(int threads, bool crowded = false)
+      : threads_(static_cast<std::uint32_t>(threads)), crowded_(crowded) {}
   void wait() noexcept;
 
  private:
   const std::uint32_t threads_;
+  const bool crowded_;
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
 };
@@ -53,6 +56,7 @@ class Workers {
   void loop(int thread) noexcept;
 
   const int threads_;
+  const bool crowded_;
   Barrier barrier_;
   Barrier done_;
   Job job_ = nullptr;

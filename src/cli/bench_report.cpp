@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_features.h"
@@ -191,9 +192,10 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
   j["probe_gops"] = r.probe.gops;
   j["probe_bf16_gflops"] = r.probe.bf16_gflops;
   j["probe_f32_gflops"] = r.probe.f32_gflops;
+  j["probe_amx_gflops"] = r.probe.amx_gflops;
   j["unit"] = name(r.unit());
   j["bytes"] = r.work.bytes;
-  j["ops"] = r.work.ops[0] + r.work.ops[1] + r.work.ops[2];
+  j["ops"] = std::accumulate(std::begin(r.work.ops), std::end(r.work.ops), 0.0);
   j["share"] = r.share();
   j["median_ts"] = r.median_tps();
   j["first_token_ms"] = r.first_token_ms;

@@ -62,6 +62,7 @@ DecoderOptions SessionFlags::options(bool verify_content) const {
   if (activations) o.compile.precision.activations = parse_activations(*activations);
   if (kv) o.compile.precision.kv = parse_kv(*kv);
   o.compile.dispatch = KernelDispatchConfig::from_environment();
+  o.compile.dispatch.fast = fast;
   if (profile) o.compile = apply(read_profile(*profile), o.compile);
   const char* variable = std::getenv("RLX_CACHE");
   const std::string folder = aot_cache ? *aot_cache : variable != nullptr ? variable : "";

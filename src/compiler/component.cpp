@@ -35,6 +35,7 @@ std::string_view name(CompilationMode mode) {
 void write_key(KeyWriter& key, const KernelDispatchConfig& dispatch) {
   key.text("policy", policy_name(dispatch.policy));
   key.set("force_common", dispatch.force_common).set("force_native", dispatch.force_native);
+  key.boolean("fast", dispatch.fast);
 }
 
 Digest digest(const CompileOptions& options) {

@@ -429,6 +429,7 @@ KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDis
   bool any = false;
   for (const Kernel& row : backend.kernels()) {
     if (row.op != node.def->name) continue;
+    if (row.isa == Isa::amx && !config.fast) continue;
     any = true;
     if (row.accepts != nullptr && !row.accepts(query)) continue;
     choice.kernel = &row;

@@ -31,6 +31,7 @@ struct KernelDispatchConfig {
   DispatchPolicy policy = DispatchPolicy::prefer_native;
   std::vector<std::string> force_common;  ///< op names; win over the policy
   std::vector<std::string> force_native;  ///< win over force_common
+  bool fast = false;  ///< takes kernels whose sums differ in the last bits from those of the others (AMX)
   /// RLX_KERNEL_DISPATCH=common|native, else the default. Error(usage) for an unknown value.
   static KernelDispatchConfig from_environment();
   bool operator==(const KernelDispatchConfig&) const = default;

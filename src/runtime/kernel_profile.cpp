@@ -59,6 +59,7 @@ StepWork step_work(const Program& program, const Backend& backend, const DimBind
 
 ComputeUnit unit_of(const Program& program, const Call& call) {
   if (call.in.empty()) return ComputeUnit::f32;
+  if (call.kernel != nullptr && call.kernel->isa == Isa::amx) return ComputeUnit::amx;
   if (const Operand* cache = cache_of(program, call))
     return cache->shape.dtype == DType::bf16 ? ComputeUnit::bf16 : ComputeUnit::f32;
   DType x = operand_of(program, call.in[0]).shape.dtype;

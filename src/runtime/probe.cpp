@@ -28,20 +28,20 @@ Loops loops_of(Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::avx512_bf16) {
     namespace level = probe_loops::avx512_bf16;
-    return {level::read, {level::int8, level::bf16, level::f32}};
+    return {level::read, {level::int8, level::bf16, level::f32, isa >= Isa::amx ? level::amx : level::bf16}};
   }
   if (isa >= Isa::avx512) {
     namespace level = probe_loops::avx512;
-    return {level::read, {level::int8, level::bf16, level::f32}};
+    return {level::read, {level::int8, level::bf16, level::f32, level::bf16}};
   }
   if (isa >= Isa::avx2) {
     namespace level = probe_loops::avx2;
-    return {level::read, {level::int8, level::bf16, level::f32}};
+    return {level::read, {level::int8, level::bf16, level::f32, level::bf16}};
   }
 #endif
   static_cast<void>(isa);
   namespace level = probe_loops::baseline;
-  return {level::read, {level::int8, level::bf16, level::f32}};
+  return {level::read, {level::int8, level::bf16, level::f32, level::bf16}};
 }
 
 double seconds_of_pass(Clock::time_point start) {
@@ -65,7 +65,7 @@ ProbeResult probe(Workers& workers) {
     std::memset(buffer.data() + t * share, t + 1, static_cast<std::size_t>(share));
   });
   ProbeResult best;
-  double* const rates[kComputeUnits] = {&best.gops, &best.bf16_gflops, &best.f32_gflops};
+  double* const rates[kComputeUnits] = {&best.gops, &best.bf16_gflops, &best.f32_gflops, &best.amx_gflops};
   for (int pass = 0; pass < kPasses; ++pass) {
     Clock::time_point start = Clock::now();
     workers.run([&](int t) noexcept {
@@ -84,18 +84,18 @@ ProbeResult probe(Workers& workers) {
 }
 
 std::string_view name(ComputeUnit unit) {
-  constexpr std::string_view names[kComputeUnits] = {"int8", "bf16", "f32"};
+  constexpr std::string_view names[kComputeUnits] = {"int8", "bf16", "f32", "amx"};
   return names[static_cast<std::size_t>(unit)];
 }
 
 double ProbeResult::rate(ComputeUnit unit) const {
-  const double rates[kComputeUnits] = {gops, bf16_gflops, f32_gflops};
+  const double rates[kComputeUnits] = {gops, bf16_gflops, f32_gflops, amx_gflops};
   return rates[static_cast<std::size_t>(unit)];
 }
 
 ProbeResult mean(const ProbeResult& a, const ProbeResult& b) {
   return {(a.gbps + b.gbps) / 2, (a.gops + b.gops) / 2, (a.bf16_gflops + b.bf16_gflops) / 2,
-          (a.f32_gflops + b.f32_gflops) / 2};
+          (a.f32_gflops + b.f32_gflops) / 2, (a.amx_gflops + b.amx_gflops) / 2};
 }
 
 }  // namespace rlx

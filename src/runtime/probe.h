@@ -10,8 +10,8 @@
 namespace rlx {
 
 /// The units that a product can keep busy; each has a rate of its own.
-enum class ComputeUnit : std::uint8_t { int8, bf16, f32 };
-constexpr int kComputeUnits = 3;
+enum class ComputeUnit : std::uint8_t { int8, bf16, f32, amx };
+constexpr int kComputeUnits = 4;
 std::string_view name(ComputeUnit unit);
 
 struct ProbeResult {
@@ -21,6 +21,7 @@ struct ProbeResult {
   /// f32 where the level has no such unit, since products of bf16 weights run there as f32.
   double gops = 0;  ///< int8
   double bf16_gflops = 0, f32_gflops = 0;
+  double amx_gflops = 0;  ///< bf16 on tile registers; bf16_gflops where the level has none
 
   double rate(ComputeUnit unit) const;
 };

@@ -24,3 +24,6 @@ RLX_PROBE_LEVEL(avx2)
 RLX_PROBE_LEVEL(avx512)
 RLX_PROBE_LEVEL(avx512_bf16)
 #undef RLX_PROBE_LEVEL
+namespace rlx::probe_loops::avx512_bf16 {
+extern const ProbeLoop amx;  // on machines with tile registers only
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/matmul_amx.h"
 #include "ops/fused.h"
 
 namespace rlx::cpu {
@@ -30,6 +31,12 @@ bool accepts_fused_bf16(const KernelQuery& q) {
   return fused_input(fused_op(q.op), q.in[0].dtype) == DType::bf16 && accepts_fused(q);
 }
 
+std::int64_t rows_of_input(const ScratchQuery& q) {
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < q.in[0].rank; ++i) rows *= q.in[0].dims[i];
+  return rows;
+}
+
 ScratchNeed fused_scratch(const ScratchQuery& q) {
   const FusedLinear& op = fused_op(q.op);
   const DType x = fused_input(op, q.in[0].dtype);
@@ -37,9 +44,36 @@ ScratchNeed fused_scratch(const ScratchQuery& q) {
   ScratchNeed need;
   for (int i = 1; i <= op.weights; ++i)
     need.per_worker = std::max(need.per_worker, matmul_scratch(x, q.in[i].dtype, k, op.gated ? 2 : 1).total());
-  if (op.prologue()) need.per_worker += fused_rows_scratch(x, k);
+  if (!op.prologue()) return need;
+  need.per_worker += fused_rows_scratch(x, k);
+  if (const std::int64_t rows = rows_of_input(q); rows > kOwnRows) {
+    need.shared = fused_shared_bytes(x, k, rows);
+    need.shared_zeroed = kFusedCounters;
+  }
   return need;
 }
+
+#if defined(__x86_64__)
+// Tiles take pairs of bf16 made from the input and from panels of any type.
+bool accepts_amx(const KernelQuery& q) {
+  const FusedLinear& op = fused_op(q.op);
+  if (!op.prologue() || op.to == DType::f32 || q.in[0].layout != Layout::plain) return false;
+  for (int i = 1; i <= op.weights; ++i) {
+    const Shape& w = q.in[static_cast<std::size_t>(i)];
+    if (w.layout != Layout::p16 || w.rank() != 2 || w.dim(1).constant().value_or(1) % kBlock != 0) return false;
+  }
+  return true;
+}
+ScratchNeed amx_scratch_need(const ScratchQuery& q) {
+  const FusedLinear& op = fused_op(q.op);
+  const std::int64_t k = q.in[1].dims[1], rows = rows_of_input(q);
+  ScratchNeed need = fused_scratch(q);  // of few rows, which the vector units take
+  need.per_worker =
+      std::max(need.per_worker, fused_rows_scratch(DType::bf16, k) + amx_scratch(op.gated ? 2 : 1));
+  if (rows > kOwnRows) need.shared = std::max(need.shared, fused_shared_bytes(DType::bf16, k, amx_rows(rows)));
+  return need;
+}
+#endif
 
 }  // namespace
 
@@ -55,6 +89,12 @@ RLX_FUSED_TABLE(baseline, accepts_fused)
 RLX_FUSED_TABLE(avx2, accepts_fused)
 RLX_FUSED_TABLE(avx512, accepts_fused)
 RLX_FUSED_TABLE(avx512_bf16, accepts_fused_bf16)
+
+KernelTable avx512_bf16::amx_kernels() {
+  static constexpr Kernel row{"fused_linear_amx", FusedLinear::name, Isa::amx, accepts_amx,
+                              avx512_bf16::fused_linear_amx, amx_scratch_need};
+  return {&row, 1};
+}
 #endif
 
 }  // namespace rlx::cpu

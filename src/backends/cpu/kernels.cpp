@@ -11,6 +11,7 @@
 #include "backends/cpu/fused_linear.h"
 #include "backends/cpu/index.h"
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul_amx.h"
 #include "backends/cpu/matmul_experts.h"
 #include "backends/cpu/moe.h"
 #include "backends/cpu/shape.h"
@@ -57,6 +58,7 @@ namespace {
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {
+      avx512_bf16::amx_kernels(),
       avx512_bf16::attention_kernels(),
       avx512_bf16::matmul_kernels(),
       avx512_bf16::expert_kernels(),

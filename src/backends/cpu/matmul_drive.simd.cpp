@@ -1,53 +1,12 @@
 // Runs Linear and GatedLinear: cuts the product into tiles, calls the kernels of the two types, and
 // finishes each tile (bias, activation, residual) while its sums are in the cache.
-#include "backends/cpu/fused_input.h"
-#include "backends/cpu/fused_linear.h"
-#include "backends/cpu/matmul_product.h"
-#include "backends/cpu/matmul_tile.h"
-#include "backends/cpu/simd_math.h"
-#include "ir/kernel_args.h"
+#include "backends/cpu/fused_run.h"
+#include "backends/cpu/matmul_finish.h"
+#include "backends/cpu/matmul_reading.h"
 #include "ops/matmul.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-/// The tile's place in the result and its sums [weights][panels][tokens][16].
-struct TileSums {
-  std::int64_t panel, token;
-  int panels, tokens, live;
-  const float* c;
-};
-
-template <Act A>
-void finish_tile(const Product& p, const TileSums& t) {
-  for (int r = 0; r < t.panels; ++r) {
-    const std::int64_t column = (t.panel + r) * kPanelRows;
-    const int lanes = static_cast<int>(min64(kPanelRows, p.n - column));
-    const auto read = [&](const float* from) RLX_INLINE {
-      return lanes == kLanes ? load(from) : load_partial(from, lanes);
-    };
-    const f32x16 bias = p.bias ? read(p.bias + column) : zero_f32();
-    for (int m = 0; m < t.live; ++m) {
-      const float* c = t.c + (r * t.tokens + m) * kLanes;
-      f32x16 v = load(c);
-      if (p.bias) v = v + bias;
-      v = activate<A>(v);
-      if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
-      const auto at = [&](const Rows& rows) RLX_INLINE {
-        return reinterpret_cast<float*>(rows.at(t.token + m)) + column;
-      };
-      if (p.residual.data) v = v + read(at(p.residual));
-      if (lanes == kLanes)
-        store(at(p.y), v);
-      else
-        store_partial(at(p.y), v, lanes);
-    }
-  }
-}
-using FinishFn = void (*)(const Product&, const TileSums&);
-constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>,
-                                finish_tile<Act::gelu_tanh>, finish_tile<Act::gelu>,
-                                finish_tile<Act::relu>};
 
 /// The kernels of the product's types.
 struct Kernels {
@@ -105,23 +64,42 @@ Tokens prepare(const Product& p, const Kernels& kernels, std::int64_t first, std
 }
 
 /// Few tokens: the packed panels are decoded in registers and stream from memory once.
-void run_direct(const Product& p, const Kernels& kernels, const MatmulShare& share) {
+void stream_panels(const Product& p, const Kernels& kernels, const MatmulShare& share, int at_once, TileFn run) {
   const int live = static_cast<int>(p.x.count), tokens = kernel_tokens(live, kDirectTokens);
   const Tokens x = prepare(p, kernels, 0, live, kDirectTokens);
   const std::int64_t bytes = panel_bytes(p.w_type, p.k);
   alignas(64) float c[2 * kDirectPanels * kDirectTokens * kLanes];
-  for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += kDirectPanels) {
-    const int panels = static_cast<int>(min64(kDirectPanels, share.panel_end - panel));
+  for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += at_once) {
+    const int panels = static_cast<int>(min64(at_once, share.panel_end - panel));
     for (int i = 0; i < p.weights; ++i) {
       Tile t{};
       t.w = p.w[i] + panel * bytes, t.w_stride = bytes;
       t.x = x.first, t.x_stride = x.stride, t.live = live, t.prep = x.prep;
       t.k = p.k, t.first = true, t.panels = panels;
       t.c = c + i * panels * tokens * kLanes;
-      kernels.product->direct[tokens](t);
+      run(t);
     }
     kFinish[static_cast<int>(p.act)](p, {panel, 0, panels, tokens, live, c});
   }
+}
+
+// Of this thread, by type.
+thread_local ReadingChoice reading_choices[static_cast<int>(DType::xq8)];  // the last dtype is no weight's
+// Less is in the caches, or over before the clock can tell.
+constexpr std::int64_t kLeastTimed = 16 << 10;
+
+void run_direct(const Product& p, const Kernels& kernels, const MatmulShare& share) {
+  const int tokens = kernel_tokens(static_cast<int>(p.x.count), kDirectTokens);
+  if (tokens > 1 || !kernels.product->ahead[0])
+    return stream_panels(p, kernels, share, kDirectPanels, kernels.product->direct[tokens]);
+  ReadingChoice& choice = reading_choices[static_cast<int>(p.w_type)];
+  const Reading reading = choice.next();
+  const std::int64_t bytes =
+      (share.panel_end - share.panel_begin) * panel_bytes(p.w_type, p.k) * p.weights;
+  const bool timed = !choice.done() && bytes >= kLeastTimed;
+  const std::uint64_t start = timed ? __rdtsc() : 0;
+  stream_panels(p, kernels, share, reading.panels, kernels.product->ahead[reading.ahead]);
+  if (timed) choice.record(static_cast<float>(__rdtsc() - start) / static_cast<float>(bytes));
 }
 
 /// A chunk of tokens and a few panels.
@@ -207,71 +185,12 @@ void run_product(const Product& p) {
             matmul_share(panel_count(p.n), tile_count(p, kernels), p.thread, p.threads));
 }
 
-Product product(const KernelArgs& a, int weights) {
-  Product p{};
-  p.x_type = a.in[0].dtype;
-  p.w_type = a.in[1].dtype;
-  p.x = rows_of(a.in[0]);
-  p.y = rows_of(a.out[0]);
-  p.n = a.in[1].dims[0];
-  p.k = a.in[1].dims[1];
-  p.weights = weights;
-  for (int i = 0; i < weights; ++i) p.w[i] = static_cast<const std::byte*>(a.in[1 + i].data);
-  p.thread = a.thread;
-  p.threads = a.threads;
-  p.scratch = a.scratch;
-  return p;
-}
-
-/// The products of a FusedLinear over one input.
-struct FusedRun {
-  const FusedLinear& op;
-  const KernelArgs& a;
-  Product parts[3];
-  std::int64_t panels = 0;  ///< of all products
-};
-
-FusedRun fused_run(const FusedLinear& op, const KernelArgs& a) {
-  FusedRun run{op, a, {}};
-  for (int i = 0; i < op.products(); ++i) {
-    KernelArgs of = a;
-    const TensorView in[3] = {a.in[0], a.in[1 + i], a.in[op.gated ? 2 : 1]};
-    of.in = in;
-    of.out = a.out + i;
-    Product& p = run.parts[i];
-    p = product(of, op.gated ? 2 : 1);
-    if (op.to != DType::f32) p.x_type = op.to;
-    p.act = op.act;
-    if (const int at = op.bias_at(i); at >= 0) p.bias = static_cast<const float*>(a.in[at].data);
-    if (op.residual) p.residual = rows_of(a.in[op.residual_at()]);
-    if (op.prologue()) p.scratch += fused_rows_scratch(p.x_type, p.k);
-    run.panels += panel_count(p.n);
-  }
-  return run;
-}
-
-/// Tokens [first, first + count) of the input as the products read them: made in this worker's scratch, by every worker
-/// for itself, which costs less than to wait for the others (kernels.md, 2.5).
-Rows fused_rows(const FusedRun& run, std::int64_t first, std::int64_t count) {
-  const Product& p = run.parts[0];
-  Rows rows = p.x;
-  rows.data += first * rows.stride;
-  rows.count = count;
-  if (!run.op.prologue()) return rows;
-  const std::int64_t stride = fused_row_bytes(p.x_type, p.k);
-  auto* line = reinterpret_cast<float*>(run.a.scratch + up64(kChunkTokens * stride));
-  const auto* norm = run.op.norm ? static_cast<const float*>(run.a.in[run.op.norm_at()].data) : nullptr;
-  for (std::int64_t r = 0; r < count; ++r)
-    make_input_row(run.op, reinterpret_cast<const float*>(rows.data + r * rows.stride), norm, p.k,
-                   run.a.scratch + r * stride, line);
-  rows.data = run.a.scratch;
-  rows.stride = stride;
-  return rows;
-}
-
-/// Panels [begin, end) of one product for the tokens of a chunk that starts at `first`.
-void run_fused_part(Product p, const Rows& x, std::int64_t first, std::int64_t begin, std::int64_t end) {
+/// Panels [begin, end) of one product for `count` tokens from `first` on.
+void run_fused_part(Product p, const Rows& x, std::int64_t first, std::int64_t count, std::int64_t begin,
+                    std::int64_t end) {
   p.x = x;
+  p.x.data += first * x.stride;
+  p.x.count = count;
   p.y.data += first * p.y.stride;
   if (p.residual.data) p.residual.data += first * p.residual.stride;
   const Kernels kernels = kernels_for(p.x_type, p.w_type);
@@ -297,17 +216,18 @@ void run_panels(const Product& p, std::int64_t begin, std::int64_t end) {
 void fused_linear(const void* op, const KernelArgs& a) noexcept {
   const FusedRun run = fused_run(*static_cast<const FusedLinear*>(op), a);
   const std::int64_t count = run.parts[0].x.count, unit = kMaxTileTokens;
+  if (count == 0) return;
+  const Rows x = fused_rows(run);  // every worker: the others wait for its rows
   const MatmulShare share = matmul_share(run.panels, (count + unit - 1) / unit, a.thread, a.threads);
   if (share.panel_begin == share.panel_end) return;
   const std::int64_t last = min64(share.tile_end * unit, count);
   for (std::int64_t first = share.tile_begin * unit; first < last; first += kChunkTokens) {
-    const Rows x = fused_rows(run, first, min64(kChunkTokens, last - first));
     std::int64_t before = 0;  // panels of the products before this one
     for (int i = 0; i < run.op.products(); ++i) {
       const std::int64_t panels = panel_count(run.parts[i].n);
       const std::int64_t begin = share.panel_begin > before ? share.panel_begin - before : 0,
                          end = min64(share.panel_end - before, panels);
-      if (begin < end) run_fused_part(run.parts[i], x, first, begin, end);
+      if (begin < end) run_fused_part(run.parts[i], x, first, min64(kChunkTokens, last - first), begin, end);
       before += panels;
     }
   }

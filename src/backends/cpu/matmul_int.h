@@ -123,7 +123,7 @@ RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
 
 /// Packed panels, side by side over k so that their loads overlap. Their sums wait in the cache
 /// between the blocks: decoding needs the registers.
-template <DType D, int M>
+template <DType D, int M, int Ahead = (kPanel<D>.bits == 8 ? 0 : 1)>
 void packed_tile(const Tile& t) noexcept {
   constexpr PanelInfo p = kPanel<D>;
   for (int i = 0; i < t.panels * M; ++i) store(t.c + i * kLanes, zero_f32());
@@ -137,7 +137,7 @@ void packed_tile(const Tile& t) noexcept {
       for (int r = 0; r < t.panels; ++r) {
         at.group = group + r * t.w_stride;
         at.lines[0] = at.group + p.header + std::int64_t{at.b} * p.block;
-        prefetch_block<D>(at.lines[0]);
+        prefetch_block<D, Ahead>(at.lines[0]);
         float* const to = t.c + r * M * kLanes;
         f32x16 f[1][M];
         each_index<M>([&](auto m) RLX_INLINE { f[0][m] = load(to + m * kLanes); });
@@ -223,6 +223,11 @@ template <DType D>
 constexpr ProductKernels make_int() {
   ProductKernels k;
   k.direct[1] = packed_tile<D, 1>;
+#if !defined(RLX_ISA_baseline)
+  k.ahead[0] = packed_tile<D, 1, 0>;
+  k.ahead[1] = packed_tile<D, 1, 1>;
+  k.ahead[2] = packed_tile<D, 1, 2>;
+#endif
   k.direct[2] = packed_tile<D, 2>;
   k.direct[4] = packed_tile<D, 4>;
   k.unpack = int_unpack<D>;

@@ -85,6 +85,7 @@ struct TileKernels {
 /// The rest for one pair of types. Absent functions are null.
 struct ProductKernels {
   TileFn direct[kDirectTokens + 1] = {};  ///< [tokens: 1, 2, 4], packed panels
+  TileFn ahead[kAheadCount] = {};         ///< as direct[1], one for each of kAheads; null: direct[1] is all
   UnpackFn unpack = nullptr;              ///< null: tiles read the packed panel
   PrepareFn prepare = nullptr;            ///< of int8 tokens
 };

@@ -1,0 +1,93 @@
+// FusedLinear as a worker runs it: its products, and its input made by all workers together.
+#pragma once
+
+#include <sched.h>
+
+#include "backends/cpu/fused_input.h"
+#include "backends/cpu/fused_linear.h"
+#include "backends/cpu/matmul_product.h"
+#include "ir/kernel_args.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+namespace {
+
+inline Product product(const KernelArgs& a, int weights) {
+  Product p{};
+  p.x_type = a.in[0].dtype;
+  p.w_type = a.in[1].dtype;
+  p.x = rows_of(a.in[0]);
+  p.y = rows_of(a.out[0]);
+  p.n = a.in[1].dims[0];
+  p.k = a.in[1].dims[1];
+  p.weights = weights;
+  for (int i = 0; i < weights; ++i) p.w[i] = static_cast<const std::byte*>(a.in[1 + i].data);
+  p.thread = a.thread;
+  p.threads = a.threads;
+  p.scratch = a.scratch;
+  return p;
+}
+
+/// The products of a FusedLinear over one input.
+struct FusedRun {
+  const FusedLinear& op;
+  const KernelArgs& a;
+  Product parts[3];
+  std::int64_t panels = 0;  ///< of all products
+};
+
+inline FusedRun fused_run(const FusedLinear& op, const KernelArgs& a) {
+  FusedRun run{op, a, {}};
+  for (int i = 0; i < op.products(); ++i) {
+    KernelArgs of = a;
+    const TensorView in[3] = {a.in[0], a.in[1 + i], a.in[op.gated ? 2 : 1]};
+    of.in = in;
+    of.out = a.out + i;
+    Product& p = run.parts[i];
+    p = product(of, op.gated ? 2 : 1);
+    if (op.to != DType::f32) p.x_type = op.to;
+    p.act = op.act;
+    if (const int at = op.bias_at(i); at >= 0) p.bias = static_cast<const float*>(a.in[at].data);
+    if (op.residual) p.residual = rows_of(a.in[op.residual_at()]);
+    if (op.prologue()) p.scratch += fused_rows_scratch(p.x_type, p.k);
+    run.panels += panel_count(p.n);
+  }
+  return run;
+}
+
+/// Rows [begin, end) of the input, as the products read them, at `to`.
+inline void make_rows(const FusedRun& run, std::int64_t begin, std::int64_t end, std::byte* to) {
+  const Product& p = run.parts[0];
+  const std::int64_t stride = fused_row_bytes(p.x_type, p.k);
+  auto* line = reinterpret_cast<float*>(run.a.scratch + up64(kOwnRows * stride));
+  const auto* norm = run.op.norm ? static_cast<const float*>(run.a.in[run.op.norm_at()].data) : nullptr;
+  for (std::int64_t r = begin; r < end; ++r)
+    make_input_row(run.op, reinterpret_cast<const float*>(p.x.at(r)), norm, p.k, to + r * stride, line);
+}
+
+/// Returns when every worker has called it.
+inline void meet(std::int32_t* arrived, int workers) {
+  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == workers) return;
+  // A worker that has no core yet needs ours.
+  for (int spins = 0; __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < workers; ++spins)
+    spins < 2000 ? _mm_pause() : static_cast<void>(sched_yield());
+}
+
+/// The input as the products read it.
+inline Rows fused_rows(const FusedRun& run) {
+  Rows rows = run.parts[0].x;
+  if (!run.op.prologue()) return rows;
+  const KernelArgs& a = run.a;
+  if (rows.count <= kOwnRows) {
+    make_rows(run, 0, rows.count, a.scratch);
+    rows.data = a.scratch;
+  } else {
+    rows.data = a.shared + kFusedCounters;
+    make_rows(run, rows.count * a.thread / a.threads, rows.count * (a.thread + 1) / a.threads, rows.data);
+    meet(reinterpret_cast<std::int32_t*>(a.shared), a.threads);
+  }
+  rows.stride = fused_row_bytes(run.parts[0].x_type, run.parts[0].k);
+  return rows;
+}
+
+}  // namespace
+}  // namespace rlx::cpu::RLX_ISA_LEVEL

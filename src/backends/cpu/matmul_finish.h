@@ -1,0 +1,50 @@
+// The end of a tile of a product, while its sums are in the cache: bias, activation, gate, residual.
+#pragma once
+
+#include "backends/cpu/matmul_product.h"
+#include "backends/cpu/matmul_tile.h"
+#include "backends/cpu/simd_math.h"
+
+namespace rlx::cpu::RLX_ISA_LEVEL {
+namespace {
+
+/// The tile's place in the result and its sums [weights][panels][tokens][16].
+struct TileSums {
+  std::int64_t panel, token;
+  int panels, tokens, live;
+  const float* c;
+};
+
+template <Act A>
+void finish_tile(const Product& p, const TileSums& t) {
+  for (int r = 0; r < t.panels; ++r) {
+    const std::int64_t column = (t.panel + r) * kPanelRows;
+    const int lanes = static_cast<int>(min64(kPanelRows, p.n - column));
+    const auto read = [&](const float* from) RLX_INLINE {
+      return lanes == kLanes ? load(from) : load_partial(from, lanes);
+    };
+    const f32x16 bias = p.bias ? read(p.bias + column) : zero_f32();
+    for (int m = 0; m < t.live; ++m) {
+      const float* c = t.c + (r * t.tokens + m) * kLanes;
+      f32x16 v = load(c);
+      if (p.bias) v = v + bias;
+      v = activate<A>(v);
+      if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
+      const auto at = [&](const Rows& rows) RLX_INLINE {
+        return reinterpret_cast<float*>(rows.at(t.token + m)) + column;
+      };
+      if (p.residual.data) v = v + read(at(p.residual));
+      if (lanes == kLanes)
+        store(at(p.y), v);
+      else
+        store_partial(at(p.y), v, lanes);
+    }
+  }
+}
+using FinishFn = void (*)(const Product&, const TileSums&);
+constexpr FinishFn kFinish[] = {finish_tile<Act::none>, finish_tile<Act::silu>,
+                                finish_tile<Act::gelu_tanh>, finish_tile<Act::gelu>,
+                                finish_tile<Act::relu>};
+
+}  // namespace
+}  // namespace rlx::cpu::RLX_ISA_LEVEL
