@@ -27,7 +27,7 @@ std::string model_type(const LoadedModel& model) {
   const auto most = std::max_element(
       bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return fmt::format("{} {}", m.name.empty() ? m.architecture : one_line(m.name),
-                     most == bytes.end() ? "" : name(most->first));
+                     name(most == bytes.end() ? DType::f32 : most->first));  // what a model computes itself is f32
 }
 
 std::string time_text() {

@@ -38,6 +38,8 @@ TEST(BenchEncoder, ImagesAreCountedAsImages) {
     ASSERT_EQ(r.code, 0) << r.err;
     const json j = json::parse(r.out);
     EXPECT_EQ(j["n_batch_sequences"], 2);
+    EXPECT_EQ(j["model_type"], std::string(name) + " f32");
+    EXPECT_GT(j["model_n_params"], 1000);
     EXPECT_EQ(j["image"][1], std::string(name) == "vit" ? 32 : 224);
     EXPECT_NEAR(j["avg_ts"].get<double>() * j["avg_ns"].get<double>() / 1e9, 2, 1e-3);
   }
