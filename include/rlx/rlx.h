@@ -71,6 +71,7 @@
 #include "runtime/backends.h"                 // IWYU pragma: export
 #include "runtime/compiled_graph.h"           // IWYU pragma: export
 #include "runtime/decoder.h"                  // IWYU pragma: export
+#include "runtime/embed.h"                    // IWYU pragma: export
 #include "runtime/encoder.h"                  // IWYU pragma: export
 #include "runtime/generate.h"                 // IWYU pragma: export
 #include "runtime/lora_tune.h"                // IWYU pragma: export

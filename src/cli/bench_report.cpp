@@ -19,16 +19,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string model_type(const Decoder& d) {
-  const ModelInfo& m = d.info();
+std::string model_type(const LoadedModel& model) {
+  const ModelInfo& m = model.model.info;
   // A file mixes types: it is called by the one that most bytes have.
   std::map<DType, std::size_t> bytes;
-  for (const ModelParam& p : d.model().model.params)
+  for (const ModelParam& p : model.model.params)
     if (!p.owned) bytes[p.weight.dtype] += static_cast<std::size_t>(p.stored_bytes());
   const auto most = std::max_element(
       bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return fmt::format("{} {}", m.name.empty() ? m.architecture : one_line(m.name),
-                     most == bytes.end() ? "" : name(most->first));
+                     name(most == bytes.end() ? DType::f32 : most->first));  // what a model computes itself is f32
 }
 
 std::string time_text() {
@@ -131,19 +131,52 @@ std::string kernels_text(const BenchResult& r, const std::vector<KernelTime>& ke
                                  "wait ms", "GB/s", "read", "GOPS", "unit");
   for (const KernelTime& k : kernels) {
     const KernelShare s = share_of(k, r.probe);
-    text += fmt::format("{:<44} {:>8} {:>10.3f} {:>9.3f} {:>8.2f} {:>5.0f}% {:>9.1f} {:>5.0f}%  {}\n", k.kernel, k.calls,
-                        k.us / 1e3, k.wait_us / 1e3, s.gbps, 100 * s.read, s.gops, 100 * s.compute, name(k.unit));
+    text += fmt::format("{:<44} {:>8} {:>10.3f} {:>9.3f} {:>8.2f} {:>5.0f}% {:>9.1f} {:>5.0f}%  {}\n", k.kernel,
+                        k.calls, k.us / 1e3, k.wait_us / 1e3, s.gbps, 100 * s.read, s.gops, 100 * s.compute,
+                        name(k.unit));
   }
   const BetweenKernels b = between_kernels(r, kernels);
   return text + fmt::format("between kernels: {:.3f} ms at barriers, {:.3f} ms around the program\n", b.wait_us / 1e3,
                             b.outside_us / 1e3);
 }
 
+std::string backend_text(const Device& device) { return device.text() == "cpu" ? "CPU" : device.text(); }
+
+// Keys of encoders beside those of llama-bench, and in place of those that speak of a cache.
+void add_encoder_keys(const BenchSubject& s, const BenchResult& r, ordered_json& j) {
+  for (const char* key : {"n_ubatch", "type_k", "type_v", "no_kv_offload", "n_gen", "n_depth", "n_sequences",
+                          "first_token_ms"})
+    j.erase(key);
+  const ModelInfo& m = s.model.model.info;
+  j["embeddings"] = true;
+  j["n_batch"] = r.test.items();
+  j["n_batch_sequences"] = r.test.sequences;
+  if (r.test.kind == BenchKind::encoder) {
+    j["n_seq"] = r.test.prompt;
+  } else {
+    j["image"] = {m.channels, m.image_height > 0 ? m.image_height : kBenchImageSide,
+                  m.image_width > 0 ? m.image_width : kBenchImageSide};
+  }
+}
+
+// What took how long, beside the rates.
+std::string times_text(const BenchResult& r) {
+  if (r.test.kind == BenchKind::decoder)
+    return fmt::format("first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms", r.first_token_ms, r.median_ms(),
+                       r.p95_ms());
+  return fmt::format("median {:.2f} ms, p95 {:.2f} ms{}", r.median_ms(), r.p95_ms(),
+                     r.test.kind == BenchKind::images ? "; t/s counts images" : "");
+}
+
 }  // namespace
 
-ordered_json bench_json(const Decoder& d, const BenchResult& r,
-                        const std::vector<KernelTime>& kernels) {
-  const ModelInfo& m = d.info();
+BenchSubject BenchSubject::of(const Decoder& d) {
+  return {d.model(), d.options().device, d.threads(), d.options().chunk, kv_type(d)};
+}
+BenchSubject BenchSubject::of(const EncoderModel& e) { return {e.model(), e.options().device, e.threads(), 0, ""}; }
+
+ordered_json bench_json(const BenchSubject& d, const BenchResult& r, const std::vector<KernelTime>& kernels) {
+  const ModelInfo& m = d.model.model.info;
   const double mean = mean_ns(r);
   ordered_json samples_ns = ordered_json::array(), samples_ts = ordered_json::array();
   for (std::size_t i = 0; i < r.seconds.size(); ++i) {
@@ -155,19 +188,19 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
       {"build_number", 0},
       {"cpu_info", cpu_features().model},
       {"gpu_info", ""},
-      {"backends", d.options().device.text() == "cpu" ? "CPU" : d.options().device.text()},
-      {"model_filename", d.model().path.string()},
-      {"model_type", model_type(d)},
+      {"backends", backend_text(d.device)},
+      {"model_filename", d.model.path.string()},
+      {"model_type", model_type(d.model)},
       {"model_size", m.weight_bytes},
       {"model_n_params", m.parameters},
-      {"n_batch", d.options().chunk},
-      {"n_ubatch", d.options().chunk},
-      {"n_threads", d.threads()},
+      {"n_batch", d.chunk},
+      {"n_ubatch", d.chunk},
+      {"n_threads", d.threads},
       {"cpu_mask", "0x0"},
       {"cpu_strict", false},
       {"poll", 50},
-      {"type_k", kv_type(d)},
-      {"type_v", kv_type(d)},
+      {"type_k", d.kv},
+      {"type_v", d.kv},
       {"n_gpu_layers", 0},
       {"split_mode", "none"},
       {"main_gpu", 0},
@@ -187,7 +220,7 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
   j["samples_ns"] = std::move(samples_ns);
   j["samples_ts"] = std::move(samples_ts);
   j["n_sequences"] = r.test.sequences;
-  j["isa"] = find_backend(d.options().device).features();
+  j["isa"] = find_backend(d.device).features();
   j["probe_gbps"] = r.probe.gbps;
   j["probe_gops"] = r.probe.gops;
   j["probe_bf16_gflops"] = r.probe.bf16_gflops;
@@ -202,6 +235,7 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
   j["median_ms"] = r.median_ms();
   j["p95_ms"] = r.p95_ms();
   j["peak_mb"] = peak_resident_mib();
+  if (r.test.kind != BenchKind::decoder) add_encoder_keys(d, r, j);
   if (!kernels.empty()) {
     const BetweenKernels between = between_kernels(r, kernels);
     j["kernels"] = kernels_json(r, kernels);
@@ -210,7 +244,7 @@ ordered_json bench_json(const Decoder& d, const BenchResult& r,
   return j;
 }
 
-void BenchReport::add_row(const Decoder& d, const BenchResult& r) {
+void BenchReport::add_row(const BenchSubject& d, const BenchResult& r) {
   if (count_ == 0) {
     out().write(
         "| model                          |       size |     params | backend    | threads |       "
@@ -220,21 +254,20 @@ void BenchReport::add_row(const Decoder& d, const BenchResult& r) {
         "--------------: | -------------------: |\n");
   }
   out().write(fmt::format(
-      "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>15} | {:>20} |\n", model_type(d),
-      size_text(d.info().weight_bytes), params_text(d.info().parameters),
-      d.options().device.text() == "cpu" ? "CPU" : d.options().device.text(), d.threads(),
+      "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>15} | {:>20} |\n", model_type(d.model),
+      size_text(d.model.model.info.weight_bytes), params_text(d.model.model.info.parameters), backend_text(d.device),
+      d.threads,
       r.test.name(), fmt::format("{:.2f} \u00b1 {:.2f}", r.mean_tps(), r.stddev_tps())));
 }
 
-void BenchReport::add(const Decoder& d, const BenchResult& r,
-                      const std::vector<KernelTime>& kernels) {
+void BenchReport::add(const BenchSubject& d, const BenchResult& r, const std::vector<KernelTime>& kernels) {
   if (format_ == BenchFormat::md) {
     add_row(d, r);
     const bool reads = r.test.generated > 0 && r.test.prompt == 0;
-    say(fmt::format("{}: {:.0f} % of the {} probe (read {:.1f} GB/s, int8 {:.0f} GOPS, bf16 {:.0f}, f32 {:.0f} GFLOP/s); "
-                    "first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms",
+    say(fmt::format("{}: {:.0f} % of the {} probe (read {:.1f} GB/s, int8 {:.0f} GOPS, bf16 {:.0f}, f32 {:.0f} "
+                    "GFLOP/s); {}",
                     r.test.name(), 100 * r.share(), reads ? "read" : name(r.unit()), r.probe.gbps, r.probe.gops,
-                    r.probe.bf16_gflops, r.probe.f32_gflops, r.first_token_ms, r.median_ms(), r.p95_ms()));
+                    r.probe.bf16_gflops, r.probe.f32_gflops, times_text(r)));
   } else {
     const ordered_json j = bench_json(d, r, kernels);
     if (format_ == BenchFormat::json)

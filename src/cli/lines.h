@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace rlx::cli {
 
@@ -11,6 +13,11 @@ namespace rlx::cli {
 /// value, or that `answer` refuses, with its number. Exit code 0.
 int answer_lines(
     const std::function<nlohmann::ordered_json(const nlohmann::ordered_json&)>& answer);
+
+/// The same for lines that are strings, several of them together: as many as have come, so that nobody who waits for an
+/// answer waits for others, and as many as bound the memory. `answer` gives a line of JSON for each. Errors: as
+/// answer_lines; what comes before a wrong line is answered.
+int answer_texts(const std::function<std::vector<std::string>(std::span<const std::string>)>& answer);
 
 /// The text of a file that a flag names; "-" is stdin. Errors (io) as read_file.
 std::string read_text(const std::string& path);

@@ -63,18 +63,19 @@ struct ModelInfo {
   std::int64_t inner = 0;         ///< of the MLP
   std::int64_t context = 0;       ///< tokens the model was trained for; 0: no limit of its own
   std::int64_t token_types = 0;   ///< rows of the segment embedding
-  std::int64_t channels = 0, image_height = 0, image_width = 0;  ///< pixels that a vision model takes
-  std::int64_t image_rows = 0;    ///< hidden rows of an image: its patches and class token
+  std::int64_t channels = 0, image_height = 0, image_width = 0;  ///< pixels that a vision model takes; 0: of any size
+  std::int64_t image_rows = 0;    ///< hidden rows of an image, its patches and class token; 0: by its size
   std::int64_t start_token = 0;   ///< what the targets of a seq2seq model begin with
   std::int64_t parameters = 0;    ///< count of weight elements
   std::int64_t weight_bytes = 0;  ///< in the checkpoint
 };
 
 /// Inputs of the graph of an encoder: tokens[rows], seq_start[batch + 1] and, where the model has such embeddings,
-/// positions[rows] and token_types[rows], all i32. Of a vision model: pixels f32[batch, channels, height, width] and
-/// seq_start i32[batch + 1]. Outputs: "last_hidden_state" f32[rows, hidden]; with a pooler "pooler_output" f32[batch,
-/// hidden]. The decoder of a seq2seq model: tokens[rows], seq_start[batch + 1], source f32[source_rows, hidden] (the
-/// encoder's rows), source_start[batch + 1], out_rows[out_rows]; output "logits" f32[out_rows, vocab].
+/// positions[rows] and token_types[rows], all i32. Of a vision model: pixels f32[batch, channels, height, width] and,
+/// where it looks at rows of one image together, seq_start i32[batch + 1]. Outputs: "last_hidden_state"
+/// f32[rows, hidden]; with a pooler "pooler_output" f32[batch, hidden]. The decoder of a seq2seq model: tokens[rows],
+/// seq_start[batch + 1], source f32[source_rows, hidden] (the encoder's rows), source_start[batch + 1],
+/// out_rows[out_rows]; output "logits" f32[out_rows, vocab].
 ///
 /// Inputs of every graph of a decoder that generates (all i32): tokens[rows], positions[rows], seq_start[batch + 1],
 /// past[batch], slot[batch], out_rows[out_rows]. States: "pages" (the page table), "kv.0" ..

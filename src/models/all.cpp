@@ -11,7 +11,7 @@ const Architecture* const kAll[] = {
     &kLlama,    &kMistral,  &kQwen2,   &kQwen3, &kGemma3,   // decoders with attention
     &kQwen2Moe, &kQwen3Moe, &kMixtral,                      // with experts
     &kMamba,    &kMamba2,                                   // recurrent
-    &kBert,     &kVit,      &kT5,                           // other kinds
+    &kBert,     &kVit, &kResnet,      &kT5,                           // other kinds
 };
 
 const Architecture* find(NameList Architecture::*names, std::string_view wanted) {

@@ -88,7 +88,7 @@ struct Architecture {
 };
 
 extern const Architecture kLlama, kMistral, kQwen2, kQwen3, kGemma3, kQwen2Moe, kQwen3Moe, kMixtral, kMamba, kMamba2;
-extern const Architecture kBert, kVit, kT5;
+extern const Architecture kBert, kVit, kResnet, kT5;
 
 /// All families (all.cpp).
 std::span<const Architecture* const> all_architectures();

@@ -117,7 +117,9 @@ void require_decoder(const LoadedModel& loaded) {
            "{}: {} was built in its {} form (BuildOptions::form), which runs through ModelCompilePipeline; expected "
            "the state form",
            loaded.path.string(), info.architecture, name(info.form));
-    case ModelKind::encoder: what = "an encoder of token sequences: it gives hidden rows, no next token"; break;
+    case ModelKind::encoder:
+      what = "an encoder of token sequences: it gives hidden rows (`rlx embed`), no next token";
+      break;
     case ModelKind::vision: what = "an encoder of images: it takes pixels and gives hidden rows, no next token"; break;
     case ModelKind::seq2seq: what = "an encoder with a decoder: it turns one sequence into another"; break;
   }

@@ -97,6 +97,40 @@ void repeat(Stepper& stepper, const BenchTest& test, BenchResult& result,
   result.seconds.push_back(done);
 }
 
+/// Runs over made-up tokens or pixels.
+class EncoderRuns {
+ public:
+  EncoderRuns(EncoderModel& model, const BenchTest& test) : model_(model) {
+    const ModelInfo& info = model.info();
+    std::uint32_t state = 1;
+    const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 8; };  // Numerical Recipes
+    if (test.kind == BenchKind::images) {
+      const auto side = [](std::int64_t own) { return own > 0 ? own : kBenchImageSide; };
+      pixels_ = Tensor::zeros({test.sequences, info.channels, side(info.image_height), side(info.image_width)});
+      for (float& p : pixels_->mutable_as<float>()) p = static_cast<float>(next() % 2001) / 1000.0f - 1.0f;
+      return;
+    }
+    ids_.resize(static_cast<std::size_t>(test.sequences));
+    for (std::vector<std::int32_t>& ids : ids_) {
+      for (std::int64_t i = 0; i < test.prompt; ++i)
+        ids.push_back(static_cast<std::int32_t>(next() % static_cast<std::uint32_t>(info.vocab)));
+      batch_.push_back({ids, {}});
+    }
+  }
+  void run() {
+    if (pixels_)
+      model_.run_images(*pixels_);
+    else
+      model_.run(batch_);
+  }
+
+ private:
+  EncoderModel& model_;
+  std::optional<Tensor> pixels_;
+  std::vector<std::vector<std::int32_t>> ids_;
+  std::vector<TokenSequence> batch_;
+};
+
 // Work of one repetition: prompts in chunks, whose last one alone has a wanted row, then the steps of all sequences.
 StepWork work_of(const Decoder& decoder, const BenchTest& t) {
   StepWork work;
@@ -120,13 +154,19 @@ std::string BenchTest::name() const {
   std::string text;
   if (prompt > 0) text = fmt::format("pp{}", prompt);
   if (generated > 0) text += fmt::format("{}tg{}", text.empty() ? "" : "+", generated);
+  if (kind == BenchKind::encoder) return fmt::format("b{} s{}", sequences, prompt);
+  if (kind == BenchKind::images) return fmt::format("b{}", sequences);
   if (sequences > 1) text += fmt::format(" x {}", sequences);
   return depth > 0 ? fmt::format("{} @ d{}", text, depth) : text;
 }
 
+std::int64_t BenchTest::items() const {
+  return kind == BenchKind::images ? sequences : (prompt + generated) * sequences;
+}
+
 double BenchResult::tokens_per_second(std::size_t repetition) const {
   const double s = seconds[repetition];
-  return s > 0 ? static_cast<double>((test.prompt + test.generated) * test.sequences) / s : 0;
+  return s > 0 ? static_cast<double>(test.items()) / s : 0;
 }
 double BenchResult::mean_tps() const {
   double sum = 0;
@@ -187,6 +227,27 @@ BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& o
   std::sort(result.step_ms.begin(), result.step_ms.end());
   result.first_token_ms = quantile(first, 0.5);
   result.work = work_of(decoder, test);
+  return result;
+}
+
+BenchResult bench(EncoderModel& model, const BenchTest& test, const BenchOptions& options) {
+  BenchResult result;
+  result.test = test;
+  Workers workers(model.threads());
+  const ProbeResult before = probe(workers);
+  EncoderRuns runs(model, test);
+  if (options.warm_up) runs.run();
+  model.set_profile(options.profile);
+  for (std::int64_t r = 0; r < options.repetitions && !(options.cancelled && options.cancelled()); ++r) {
+    const Clock::time_point start = Clock::now();
+    runs.run();
+    result.seconds.push_back(seconds_since(start));
+    result.step_ms.push_back(result.seconds.back() * 1e3);
+  }
+  result.probe = mean(before, probe(workers));
+  std::sort(result.step_ms.begin(), result.step_ms.end());
+  result.first_token_ms = result.median_ms();
+  result.work = model.work();
   return result;
 }
 

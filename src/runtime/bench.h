@@ -1,5 +1,5 @@
-// Speed of prompts and of decoding, measured as llama-bench does: whole steps, without tokeniser
-// and sampler.
+// Speed of prompts, of decoding and of encoders, measured as llama-bench does: whole steps, without tokeniser and
+// sampler.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,25 @@
 #include <vector>
 
 #include "runtime/decoder.h"
+#include "runtime/encoder.h"
 #include "runtime/kernel_profile.h"
 #include "runtime/probe.h"
 
 namespace rlx {
 
-/// `prompt` tokens at once, then `generated` one by one, behind `depth` tokens that the cache
-/// already holds.
+/// decoder: `prompt` tokens at once, then `generated` one by one, behind `depth` tokens that the cache already holds.
+/// encoder: `sequences` of `prompt` tokens each in one run. images: as many images.
+enum class BenchKind : std::uint8_t { decoder, encoder, images };
 struct BenchTest {
   std::int64_t prompt = 0, generated = 0, depth = 0;
-  std::int64_t sequences = 1;  ///< that generate together
-  std::string name() const;    ///< "pp512", "tg128", "pp512+tg128", "pp512 @ d4096"
+  std::int64_t sequences = 1;  ///< that generate, or run, together
+  BenchKind kind = BenchKind::decoder;
+
+  static BenchTest encoder(std::int64_t batch, std::int64_t seq) { return {seq, 0, 0, batch, BenchKind::encoder}; }
+  static BenchTest images(std::int64_t batch) { return {0, 0, 0, batch, BenchKind::images}; }
+  std::string name() const;    ///< "pp512", "tg128", "pp512+tg128", "pp512 @ d4096"; "b32 s128"; "b8"
+  /// What a repetition is counted in: its tokens, or its images.
+  std::int64_t items() const;
 };
 
 struct BenchResult {
@@ -54,5 +62,9 @@ std::int64_t needed_context(const std::vector<BenchTest>& tests);
 
 /// Errors: limit (the context is too small).
 BenchResult bench(Decoder& decoder, const BenchTest& test, const BenchOptions& options);
+/// The same of an encoder or an image model. Errors: as EncoderModel::run.
+BenchResult bench(EncoderModel& model, const BenchTest& test, const BenchOptions& options);
+/// Side of the images that a model of any size is measured on.
+constexpr std::int64_t kBenchImageSide = 224;
 
 }  // namespace rlx

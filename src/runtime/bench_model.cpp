@@ -1,13 +1,13 @@
 #include "runtime/bench_model.h"
 
-#include <algorithm>
-#include <cstring>
-#include <map>
+#include <fmt/ranges.h>
 
-#include "base/checked.h"
-#include "base/cpu_features.h"
+#include <algorithm>
+
 #include "base/error.h"
 #include "formats/gguf_writer.h"
+#include "runtime/random_encoder.h"
+#include "runtime/random_weights.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
@@ -25,84 +25,6 @@ constexpr RandomShape kShapes[] = {
     {"qwen3-0.6b", "qwen3", 1024, 28, 16, 8, 128, 3072, 151936, true, true, 1000000},
     {"smol", "llama", 576, 30, 9, 3, 64, 1536, 49152, true, false, 10000},
 };
-
-// Where the f16 scales of a block stand, and values that keep the weights near 0.02.
-struct Scale {
-  DType type;
-  std::size_t at;
-  float value;
-};
-constexpr Scale kScales[] = {
-    {DType::q4_0, 0, 4e-3f},     {DType::q4_1, 0, 4e-3f},  {DType::q4_1, 2, -3e-2f},
-    {DType::q5_0, 0, 2e-3f},     {DType::q5_1, 0, 2e-3f},  {DType::q5_1, 2, -3e-2f},
-    {DType::q8_0, 0, 2.5e-4f},   {DType::q2_K, 80, 2e-3f}, {DType::q2_K, 82, 3e-3f},
-    {DType::q3_K, 108, 4e-4f},   {DType::q4_K, 0, 8e-5f},  {DType::q4_K, 2, 6e-4f},
-    {DType::q5_K, 0, 4e-5f},     {DType::q5_K, 2, 6e-4f},  {DType::q6_K, 208, 1e-5f},
-    {DType::iq4_nl, 0, 2.5e-4f},
-};
-
-// What files of a type use for rows that the type's blocks do not divide.
-DType type_for(DType wanted, std::int64_t row) {
-  if (row % info(wanted).block_elements == 0) return wanted;
-  switch (wanted) {
-    case DType::q2_K:
-    case DType::q3_K:
-      return DType::iq4_nl;
-    case DType::q4_K:
-      return DType::q5_0;
-    case DType::q5_K:
-      return DType::q5_1;
-    case DType::q6_K:
-      return DType::q8_0;
-    default:
-      fail(ErrorCode::unsupported, "--type {}: a row of {} values is no multiple of {}",
-           name(wanted), row, info(wanted).block_elements);
-  }
-}
-
-/// Random words, the same in every run (splitmix64, https://prng.di.unimi.it/splitmix64.c).
-class Random {
- public:
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-
- private:
-  std::uint64_t state_ = 0;
-};
-
-// Plain floats: random sign and mantissa, and an exponent that gives 0.008 to 0.03.
-void fill_floats(std::span<std::byte> out, DType type, Random& random) {
-  const std::size_t size = static_cast<std::size_t>(info(type).block_bytes);
-  for (std::size_t at = 0; at + size <= out.size(); at += size) {
-    const std::uint64_t r = random.next();
-    const float value =
-        (static_cast<float>(r >> 40) / (1 << 24) * 0.022f + 0.008f) * ((r & 1) != 0 ? -1.0f : 1.0f);
-    if (type == DType::f32) {
-      std::memcpy(out.data() + at, &value, 4);
-    } else {
-      const std::uint16_t bits = type == DType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
-      std::memcpy(out.data() + at, &bits, 2);
-    }
-  }
-}
-
-void fill_blocks(std::span<std::byte> out, DType type, Random& random) {
-  for (std::size_t at = 0; at < out.size(); at += 8) {
-    const std::uint64_t r = random.next();
-    std::memcpy(out.data() + at, &r, std::min<std::size_t>(8, out.size() - at));
-  }
-  const auto block = static_cast<std::size_t>(info(type).block_bytes);
-  for (const Scale& s : kScales) {
-    if (s.type != type) continue;
-    const std::uint16_t bits = f32_to_f16(s.value);
-    for (std::size_t at = 0; at + block <= out.size(); at += block)
-      std::memcpy(out.data() + at + s.at, &bits, 2);
-  }
-}
 
 /// The file's bytes, and the file that reads them: the model keeps both alive.
 struct OwnedFile {
@@ -171,13 +93,8 @@ class ModelWriter {
   }
 
   void matrix(const std::string& tensor, std::int64_t rows, std::int64_t columns) {
-    const DType type = type_for(type_, columns);
-    std::vector<std::byte> data(static_cast<std::size_t>(rows * row_bytes(type, columns)));
-    if (is_quantized(type))
-      fill_blocks(data, type, random_);
-    else
-      fill_floats(data, type, random_);
-    add(tensor, type, {rows, columns}, std::move(data));
+    const DType type = random_type_for(type_, columns);
+    add(tensor, type, {rows, columns}, random_matrix(type, rows, columns, random_));
   }
 
   void add(const std::string& tensor, DType type, std::vector<std::int64_t> shape,
@@ -190,7 +107,7 @@ class ModelWriter {
   DType type_;
   std::int64_t layers_;
   GgufWriter writer_;
-  Random random_;
+  RandomWords random_;
   std::vector<std::vector<std::byte>> kept_;
 };
 
@@ -201,21 +118,15 @@ void check_memory(const RandomShape& s, DType type, std::int64_t layers) {
       static_cast<double>(2 * (s.heads + s.kv_heads) * s.head_dim + 3 * s.inner);
   const double values = per_layer * static_cast<double>(layers) +
                         static_cast<double>(s.vocab * s.hidden * (s.tied ? 1 : 2));
-  const double need = 2 * values * info(type).block_bytes / info(type).block_elements,
-               free = static_cast<double>(memory_info().available);
-  if (free > 0 && need > free)
-    fail(ErrorCode::memory,
-         "not enough memory: making {} of {} needs {:.0f} MiB, {:.0f} MiB are available", s.name,
-         name(type), need / (1 << 20), free / (1 << 20));
+  check_random_memory(s.name, type, 2 * values * info(type).block_bytes / info(type).block_elements);
 }
 
-const RandomShape& find_shape(std::string_view wanted) {
-  std::string known;
-  for (const RandomShape& s : kShapes) {
-    if (s.name == wanted) return s;
-    known += (known.empty() ? "" : ", ") + std::string(s.name);
-  }
-  fail(ErrorCode::usage, "--random: expected {}, found \"{}\"", known, wanted);
+LoadedModel random_decoder(const RandomShape& shape, DType type, std::int64_t layers) {
+  const std::int64_t count = layers > 0 ? layers : shape.layers;
+  check_memory(shape, type, count);
+  const auto owned =
+      std::make_shared<OwnedFile>(ModelWriter(shape, type, count).write(), fmt::format("random {}", shape.name));
+  return load_model(std::shared_ptr<const GgufFile>(owned, &owned->file), true);
 }
 
 }  // namespace
@@ -223,24 +134,17 @@ const RandomShape& find_shape(std::string_view wanted) {
 std::vector<std::string_view> random_model_names() {
   std::vector<std::string_view> names;
   for (const RandomShape& s : kShapes) names.push_back(s.name);
+  for (const std::string_view name : random_encoder_names()) names.push_back(name);
   return names;
 }
 
 LoadedModel random_model(std::string_view wanted, std::string_view type, std::int64_t layers) {
-  const RandomShape& shape = find_shape(wanted);
-  const std::optional<DType> dtype = dtype_from_name(type);
-  const bool usable = dtype && (is_quantized(*dtype) ? *dtype != DType::xq8
-                                                     : is_float(*dtype) && *dtype != DType::f64);
-  if (!usable)
-    fail(
-        ErrorCode::unsupported,
-        "--type: expected a type of matrices (f32, f16, bf16, q4_0, q8_0, q4_K, ...), found \"{}\"",
-        type);
-  const std::int64_t count = layers > 0 ? layers : shape.layers;
-  check_memory(shape, *dtype, count);
-  const auto owned = std::make_shared<OwnedFile>(ModelWriter(shape, *dtype, count).write(),
-                                                 fmt::format("random {}", shape.name));
-  return load_model(std::shared_ptr<const GgufFile>(owned, &owned->file), true);
+  for (const RandomShape& s : kShapes)
+    if (s.name == wanted) return random_decoder(s, random_type(type.empty() ? "q8_0" : type), layers);
+  if (const std::vector<std::string_view> names = random_encoder_names();
+      std::find(names.begin(), names.end(), wanted) != names.end())
+    return random_encoder(wanted, random_type(type.empty() ? "f32" : type), layers);
+  fail(ErrorCode::usage, "--random: expected {}, found \"{}\"", fmt::join(random_model_names(), ", "), wanted);
 }
 
 }  // namespace rlx

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/executor.h"
+#include "runtime/kernel_profile.h"
 #include "runtime/step_memory.h"
 #include "tensor/quant/codec.h"
 
@@ -190,6 +191,7 @@ std::unique_ptr<CompiledGraph::Context> CompiledGraph::take_context(KvCache* sta
     context->executor.rebind(bindings(states));
   context->generation = generation_;
   context->states = states;
+  context->executor.set_profile(profile_);
   return context;
 }
 
@@ -265,6 +267,23 @@ void CompiledGraph::run_into(const std::vector<NamedTensor>& given, std::span<Na
   execute(*context, inputs, sizes);
   for (std::size_t k = 0; k < places.size(); ++k) copy_output(*context, inputs, places[k], outputs[k].tensor);
   give_context(std::move(context));
+}
+
+void CompiledGraph::set_profile(bool on) {
+  const std::lock_guard lock(contexts_);
+  profile_ = on;
+  if (kept_ != nullptr && on) kept_->executor.clear_profile();
+}
+
+void CompiledGraph::add_times(std::vector<KernelTime>& list) const {
+  const std::lock_guard lock(contexts_);
+  if (kept_ != nullptr) add_kernel_times(list, *compiled_.lir.program, kept_->executor, 0);
+}
+
+StepWork CompiledGraph::work() const {
+  const std::lock_guard lock(contexts_);
+  if (kept_ == nullptr) return {};
+  return step_work(*compiled_.lir.program, backend_, kept_->executor.sizes(), 0);
 }
 
 CompiledGraph::Statistics CompiledGraph::statistics() const {

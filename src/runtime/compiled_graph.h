@@ -48,6 +48,9 @@ struct SharedWeights {
   std::vector<Bound> bound_;
 };
 
+struct KernelTime;  // runtime/kernel_profile.h
+struct StepWork;
+
 class CompiledGraph {
  public:
   /// `compiled` is specialised. `weights` may be nullptr: then every param must be set. Runs with the threads of the
@@ -83,6 +86,12 @@ class CompiledGraph {
   /// executor of this program with its weights and these states. A later set_param does not reach it.
   /// Error(invalid_argument): a param is not set.
   std::unique_ptr<Executor> make_executor(KvCache& states) const;
+
+  /// Times by kernel of the runs that follow, of those that run one after another.
+  void set_profile(bool on);
+  void add_times(std::vector<KernelTime>& list) const;
+  /// What the last run had to read and compute; nothing before the first one.
+  StepWork work() const;
 
   /// Counters of all runs so far.
   struct Statistics {
@@ -120,6 +129,7 @@ class CompiledGraph {
   mutable std::shared_mutex params_;
   mutable std::mutex contexts_;
   std::unique_ptr<Context> kept_;  // the one context that the handle keeps between runs
+  bool profile_ = false;
   Statistics statistics_;
 };
 

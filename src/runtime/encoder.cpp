@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ir/buckets.h"
+#include "runtime/kernel_profile.h"
 #include "runtime/threads.h"
 
 namespace rlx {
@@ -61,6 +62,9 @@ struct EncoderModel::Impl {
   // Plans are made for powers of two, so that all batches together need a handful of executables; what a run computes
   // are its actual rows.
   const BucketRule ladder = BucketRule::ladder(1);
+  std::shared_ptr<CompiledGraph> last;
+  bool profiling = false;
+  std::vector<std::shared_ptr<CompiledGraph>> profiled;
 
   Impl(LoadedModel m, const EncoderOptions& o)
       : loaded(std::move(m)),
@@ -112,8 +116,19 @@ struct EncoderModel::Impl {
   }
 
   std::shared_ptr<CompiledGraph> executable(const HirSource& source, const ModelVariant& variant) {
-    return pipeline->get_or_compile_component(ModelComponent(variant).with_dispatch(options.compile.dispatch), source,
+    last = pipeline->get_or_compile_component(ModelComponent(variant).with_dispatch(options.compile.dispatch), source,
                                               options.compile);
+    if (profiling && std::find(profiled.begin(), profiled.end(), last) == profiled.end()) {
+      last->set_profile(true);
+      profiled.push_back(last);
+    }
+    return last;
+  }
+
+  void set_profile(bool on) {
+    for (const std::shared_ptr<CompiledGraph>& graph : profiled) graph->set_profile(false);
+    profiled.clear();
+    profiling = on;
   }
 
   HiddenRows hidden_of(std::vector<NamedTensor> outputs, std::vector<std::int32_t> starts) const {
@@ -147,21 +162,38 @@ struct EncoderModel::Impl {
 
   HiddenRows run_images(const Tensor& pixels) {
     require_kind(info().kind == ModelKind::vision, "a model of images (run takes tokens)");
-    const std::vector<std::int64_t> expected = {info().channels, info().image_height, info().image_width};
+    check_pixels(pixels);
     const std::vector<std::int64_t>& dims = pixels.dims();
-    if (pixels.dtype() != DType::f32 || dims.size() != 4 || dims[0] < 1 ||
-        !std::equal(expected.begin(), expected.end(), dims.begin() + 1))
-      fail(ErrorCode::shape, "pixels: expected f32[batch, {}, {}, {}] with at least one image, found {}", expected[0],
-           expected[1], expected[2], pixels.text());
     const std::int64_t batch = dims[0];
-    if (require(checked_mul(batch, info().image_rows), "rows") > INT32_MAX)
+    ModelVariant variant = ModelVariant::encoder(ladder.upper(sym::batch, batch), info().image_rows);
+    if (info().image_rows == 0)
+      variant = variant.with_extra(Symbol::named("height"), dims[2]).with_extra(Symbol::named("width"), dims[3]);
+    const std::shared_ptr<CompiledGraph> graph = executable(encoder, variant);
+    std::vector<NamedTensor> inputs = {{"pixels", pixels}};
+    if (info().image_rows > 0) inputs.push_back({"seq_start", ids_tensor(starts_of(batch, info().image_rows))});
+    HiddenRows hidden = hidden_of(graph->run(inputs), {});
+    hidden.starts = starts_of(batch, hidden.rows.dims()[0] / batch);
+    return hidden;
+  }
+
+  void check_pixels(const Tensor& pixels) const {
+    const std::vector<std::int64_t>& dims = pixels.dims();
+    const bool any = info().image_height == 0;
+    const auto fits = [&](std::size_t axis, std::int64_t own) { return own > 0 ? dims[axis] == own : dims[axis] >= 1; };
+    if (pixels.dtype() != DType::f32 || dims.size() != 4 || dims[0] < 1 || !fits(1, info().channels) ||
+        !fits(2, info().image_height) || !fits(3, info().image_width))
+      fail(ErrorCode::shape, "pixels: expected f32[batch, {}, {}, {}] with at least one image, found {}",
+           info().channels, any ? "height" : std::to_string(info().image_height),
+           any ? "width" : std::to_string(info().image_width), pixels.text());
+    const std::int64_t places = info().image_rows > 0 ? info().image_rows : dims[2] * dims[3];  // rows, or more
+    if (require(checked_mul(dims[0], places), "rows") > INT32_MAX)
       fail(ErrorCode::limit, "a batch of more than {} rows", INT32_MAX);
+  }
+
+  static std::vector<std::int32_t> starts_of(std::int64_t batch, std::int64_t rows) {
     std::vector<std::int32_t> starts;
-    for (std::int64_t i = 0; i <= batch; ++i) starts.push_back(static_cast<std::int32_t>(i * info().image_rows));
-    const std::shared_ptr<CompiledGraph> graph =
-        executable(encoder, ModelVariant::encoder(ladder.upper(sym::batch, batch), info().image_rows));
-    std::vector<NamedTensor> outputs = graph->run({{"pixels", pixels}, {"seq_start", ids_tensor(starts)}});
-    return hidden_of(std::move(outputs), std::move(starts));
+    for (std::int64_t i = 0; i <= batch; ++i) starts.push_back(static_cast<std::int32_t>(i * rows));
+    return starts;
   }
 
   void check_source(const HiddenRows& source) const {
@@ -227,6 +259,7 @@ EncoderModel::~EncoderModel() = default;
 
 const ModelInfo& EncoderModel::info() const { return impl_->info(); }
 const LoadedModel& EncoderModel::model() const { return impl_->loaded; }
+const EncoderOptions& EncoderModel::options() const { return impl_->options; }
 int EncoderModel::threads() const { return impl_->options.threads; }
 HiddenRows EncoderModel::run(std::span<const TokenSequence> batch) { return impl_->run(batch); }
 HiddenRows EncoderModel::run_images(const Tensor& pixels) { return impl_->run_images(pixels); }
@@ -239,5 +272,14 @@ std::vector<std::int32_t> EncoderModel::generate(std::span<const std::int32_t> s
 const DispatchReport& EncoderModel::dispatch() const { return impl_->encoder_report; }
 const DispatchReport& EncoderModel::decoder_dispatch() const { return impl_->decoder_report; }
 PipelineStatistics EncoderModel::statistics() const { return impl_->pipeline->statistics(); }
+
+StepWork EncoderModel::work() const { return impl_->last == nullptr ? StepWork() : impl_->last->work(); }
+void EncoderModel::set_profile(bool on) { impl_->set_profile(on); }
+std::vector<KernelTime> EncoderModel::profile() const {
+  std::vector<KernelTime> list;
+  for (const std::shared_ptr<CompiledGraph>& graph : impl_->profiled) graph->add_times(list);
+  std::sort(list.begin(), list.end(), [](const KernelTime& a, const KernelTime& b) { return a.us > b.us; });
+  return list;
+}
 
 }  // namespace rlx

@@ -48,14 +48,15 @@ class EncoderModel {
 
   const ModelInfo& info() const;
   const LoadedModel& model() const;
+  const EncoderOptions& options() const;  ///< with the threads resolved
   int threads() const;
 
   /// Hidden rows of token sequences (encoder and seq2seq models). Errors: unsupported (an image model),
   /// invalid_argument (no sequence, an empty one, an id or type outside the vocabulary), limit (more tokens than the
   /// model has positions).
   HiddenRows run(std::span<const TokenSequence> batch);
-  /// Hidden rows of images, f32[batch, channels, height, width] of the model's sizes. Errors: unsupported (not an image
-  /// model), shape.
+  /// Hidden rows of images, f32[batch, channels, height, width] of the model's sizes (info(); 0: any, an executable for
+  /// each). Errors: unsupported (not an image model), shape, limit (too many rows).
   HiddenRows run_images(const Tensor& pixels);
 
   /// Which rows of the targets want logits.
@@ -72,6 +73,12 @@ class EncoderModel {
   const DispatchReport& dispatch() const;
   const DispatchReport& decoder_dispatch() const;
   PipelineStatistics statistics() const;
+
+  /// What the last run of the encoder had to read and compute; nothing before the first one.
+  StepWork work() const;
+  /// Time by kernel since `set_profile(true)`, longest first.
+  void set_profile(bool on);
+  std::vector<KernelTime> profile() const;
 
  private:
   struct Impl;

@@ -30,14 +30,6 @@ LoadedModel load(const fs::path& path, DecoderOptions& options) {
   return loaded;
 }
 
-Tokenizer tokenizer_of(const LoadedModel& model) {
-  if (model.gguf) return Tokenizer::from_gguf(*model.gguf);
-  if (model.tokenizer_json.empty())
-    fail(ErrorCode::io, "{}: expected tokenizer.json beside config.json, found none",
-         model.path.string());
-  return Tokenizer::from_json_file(model.tokenizer_json);
-}
-
 std::string token_text(const Tokenizer& t, std::optional<std::int32_t> id) {
   return id ? t.token_bytes(*id) : std::string();
 }
@@ -79,6 +71,14 @@ Tokenizer load_tokenizer(const fs::path& path) {
   }
   if (is_gguf(path) || path.extension() == ".gguf") return Tokenizer::from_gguf(GgufFile(path));
   return Tokenizer::from_json_file(path);
+}
+
+Tokenizer tokenizer_of(const LoadedModel& model) {
+  if (model.gguf) return Tokenizer::from_gguf(*model.gguf);
+  if (model.tokenizer_json.empty())
+    fail(ErrorCode::io, "{}: expected tokenizer.json beside config.json, found none",
+         model.path.string());
+  return Tokenizer::from_json_file(model.tokenizer_json);
 }
 
 // Members are made in order: the clock starts before the file is read.

@@ -19,6 +19,8 @@ namespace rlx {
 /// The tokenizer of a GGUF file (a vocabulary alone, too), a model folder, or a tokenizer.json.
 /// Errors: io, format, unsupported.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
+/// The same of a model. Errors: io (a folder without tokenizer.json), format, unsupported.
+Tokenizer tokenizer_of(const LoadedModel& model);
 
 /// Whether a path is meant as a GGUF file: a regular file that begins with its magic. False for
 /// what is not there.

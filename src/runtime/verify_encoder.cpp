@@ -50,11 +50,12 @@ class EncoderChecker {
     const std::string name = stem + ".pixel_values";
     const PaddedSizes sizes = tensors_.find(name, 4).shape;
     const HiddenRows found = model_.run_images(Tensor::from(sizes, tensors_.floats(name, 4)));
-    const Values expected = read(stem + ".last_hidden_state", {sizes[0], info.image_rows, info.hidden});
-    comparison_.compare(stem, found.rows.as<float>(), expected.values);
+    const std::vector<float> expected =
+        info.image_rows > 0 ? read(stem + ".last_hidden_state", {sizes[0], info.image_rows, info.hidden}).values
+                            : feature_map(stem + ".last_hidden_state", found);
+    comparison_.compare(stem, found.rows.as<float>(), expected);
     if (found.pooled && tensors_.has(stem + ".pooler_output"))
-      comparison_.compare(stem + " pooled", found.pooled->as<float>(),
-                          read(stem + ".pooler_output", {sizes[0], info.hidden}).values);
+      comparison_.compare(stem + " pooled", found.pooled->as<float>(), pooled_map(stem + ".pooler_output", sizes[0]));
   }
 
   void targets(const std::string& stem) {
@@ -93,6 +94,28 @@ class EncoderChecker {
       fail(ErrorCode::shape, "{}: {}: expected [{}], found [{}]", tensors_.path(), name, fmt::join(sizes, ", "),
            fmt::join(found, ", "));
     return {tensors_.floats(name, sizes.size()), sizes};
+  }
+
+  /// A reference [batch, hidden, height, width] as rows of its places.
+  std::vector<float> feature_map(const std::string& name, const HiddenRows& rows) const {
+    const PaddedSizes sizes = tensors_.find(name, 4).shape;
+    const std::int64_t n = model_.info().hidden, places = rows.rows.dims()[0] / rows.batch();
+    if (sizes[0] != rows.batch() || sizes[1] != n || sizes[2] * sizes[3] != places)
+      fail(ErrorCode::shape, "{}: {}: expected [{}, {}, height, width] of {} places, found [{}]", tensors_.path(), name,
+           rows.batch(), n, places, fmt::join(sizes, ", "));
+    const std::vector<float> map = tensors_.floats(name, 4);
+    std::vector<float> out(map.size());
+    std::size_t at = 0;
+    for (std::int64_t b = 0; b < sizes[0]; ++b)
+      for (std::int64_t c = 0; c < n; ++c)
+        for (std::int64_t p = 0; p < places; ++p) out[static_cast<std::size_t>((b * places + p) * n + c)] = map[at++];
+    return out;
+  }
+
+  /// [batch, hidden], or [batch, hidden, 1, 1] as convolutional models write it.
+  std::vector<float> pooled_map(const std::string& name, std::int64_t batch) const {
+    if (model_.info().image_rows > 0) return read(name, {batch, model_.info().hidden}).values;
+    return read(name, {batch, model_.info().hidden, 1, 1}).values;
   }
 
   PaddedSizes hidden_sizes(const UnpaddedBatch& batch) const {

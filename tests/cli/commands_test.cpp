@@ -17,7 +17,7 @@ TEST(Commands, VersionAndHelp) {
   EXPECT_TRUE(rlx({"--version"}).out.starts_with("rlx "));
   const Outcome help = rlx({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* name : {"run", "chat", "bench", "tokenize", "detokenize", "render", "tensors",
+  for (const char* name : {"run", "chat", "embed", "bench", "tokenize", "detokenize", "render", "tensors",
                            "dequantize", "inspect", "opt", "verify", "doctor"}) {
     EXPECT_NE(help.out.find(std::string("  ") + name), std::string::npos) << name;
     const Outcome one = rlx({name, "--help"});

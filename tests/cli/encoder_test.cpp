@@ -9,7 +9,7 @@ namespace {
 using nlohmann::json;
 
 TEST(EncoderCommands, VerifyTakesEveryKind) {
-  for (const std::string name : {"bert", "vit", "t5"}) {
+  for (const std::string name : {"bert", "vit", "resnet", "t5"}) {
     const Outcome r = rlx({"verify", golden_model(name), "--json", "--threads", "1"});
     ASSERT_EQ(r.code, 0) << name << r.err << r.out;
     const json j = json::parse(r.out);

@@ -15,6 +15,7 @@
 #include "error_text.h"
 #include "formats/gguf_writer.h"
 #include "formats/safetensors_writer.h"
+#include "runtime/kernel_profile.h"
 #include "runtime/text_model.h"
 #include "runtime/verify.h"
 
@@ -74,7 +75,7 @@ TEST_P(section11_encoder_goldens, VerifyOnEveryDispatchAndDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, section11_encoder_goldens, testing::Values("bert", "vit", "t5"));
+INSTANTIATE_TEST_SUITE_P(Models, section11_encoder_goldens, testing::Values("bert", "vit", "resnet", "t5"));
 
 TEST(Encoder, ASequenceHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   const Ids a = some_tokens(70), b = some_tokens(3, 2), c = some_tokens(128, 3);
@@ -176,6 +177,56 @@ TEST(ImageEncoder, AnImageHasTheSameBitsInAnyBatch) {
   EXPECT_TRUE(same_bits(together.sequence(1), alone.sequence(0)));
   ASSERT_TRUE(alone.pooled);
   EXPECT_EQ(alone.pooled->dims(), (std::vector<std::int64_t>{1, 64}));
+}
+
+TEST(ImageEncoder, AConvolutionalModelTakesImagesOfAnySize) {
+  EncoderModel model = load("resnet");
+  const auto image = [](std::int64_t batch, std::int64_t height, std::int64_t width) {
+    Tensor t = Tensor::zeros({batch, 3, height, width});
+    const std::span<float> pixels = t.mutable_as<float>();
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = static_cast<float>(i % static_cast<std::size_t>(3 * height * width) % 17) / 17;
+    return t;
+  };
+  const HiddenRows rows = model.run_images(image(1, 47, 33)), both = model.run_images(image(2, 47, 33));
+  EXPECT_EQ(rows.rows.dims(), (std::vector<std::int64_t>{6 * 5, 32})) << "47 x 33, halved three times, rounded up";
+  EXPECT_TRUE(same_bits(both.sequence(1), rows.sequence(0)));
+  ASSERT_TRUE(rows.pooled);
+  for (std::size_t c = 0; c < 32; ++c) {
+    double mean = 0;
+    for (std::size_t p = 0; p < 30; ++p) mean += double{rows.sequence(0)[p * 32 + c]} / 30;
+    EXPECT_NEAR(rows.pooled->as<float>()[c], mean, 1e-5) << c;
+  }
+  EXPECT_EQ(model.run_images(image(1, 1, 1)).batch(), 1);
+  EXPECT_EQ(test::error_text(ErrorCode::shape,
+                             [&] {
+                               model.run_images(Tensor::zeros({1, 4, 32, 32}));
+                             }),
+            "pixels: expected f32[batch, 3, height, width] with at least one image, found f32[1, 4, 32, 32]");
+}
+
+TEST(EncoderProfile, TimesAndWorkAreThoseOfTheRuns) {
+  EncoderModel model = load("bert");
+  EXPECT_EQ(model.work().bytes, 0) << "nothing has run";
+  const Ids ids = some_tokens(16);
+  const TokenSequence s{ids, {}}, two[] = {s, s};
+  model.run({&s, 1});
+  const StepWork one = model.work();
+  EXPECT_TRUE(model.profile().empty());
+  model.set_profile(true);
+  model.run(two);
+  model.run(two);
+  EXPECT_NEAR(model.work().ops[2], 2 * one.ops[2], 0.05 * one.ops[2]) << "twice the rows; the pooler has few";
+  std::int64_t calls = 0;
+  double us = 0;
+  for (const KernelTime& k : model.profile()) {
+    calls += k.calls;
+    us += k.us;
+  }
+  EXPECT_GT(us, 0);
+  EXPECT_EQ(calls % 2, 0) << "two runs";
+  model.set_profile(false);
+  EXPECT_TRUE(model.profile().empty());
 }
 
 TEST(EncoderDecoder, GreedyTextFollowsTheLogits) {

@@ -18,7 +18,7 @@ constexpr const char* kDefaultPrompt = "512";
 constexpr const char* kDefaultTokens = "128";
 
 struct BenchFlags {
-  std::vector<std::string> models, random, prompts, tokens, depths, threads, ubatch;
+  std::vector<std::string> models, random, prompts, tokens, depths, threads, ubatch, batch, seq;
   std::vector<std::string> pair_values;
   std::optional<std::string> type, output;
   std::optional<std::int64_t> repetitions, layers, sequences;
@@ -64,6 +64,45 @@ std::vector<BenchTest> tests_of(const BenchFlags& f) {
   }
   if (tests.empty()) fail(ErrorCode::usage, "rlx bench: no test: expected -p, -n or -pg above 0");
   return tests;
+}
+
+/// Of an encoder: each batch with each length.
+std::vector<BenchTest> encoder_tests(const BenchFlags& f, const ModelInfo& info) {
+  const auto list = [](std::string_view flag, const std::vector<std::string>& given, const char* otherwise) {
+    return bench_values(flag, given.empty() ? std::vector<std::string>{otherwise} : given, {1, 1 << 20});
+  };
+  std::vector<BenchTest> tests;
+  for (const std::int64_t b : list("--batch", f.batch, "1")) {
+    if (info.kind == ModelKind::vision)
+      tests.push_back(BenchTest::images(b));
+    else
+      for (const std::int64_t s : list("--seq", f.seq, "128")) tests.push_back(BenchTest::encoder(b, s));
+  }
+  return tests;
+}
+
+/// Flags of the other kinds of models. Errors: usage.
+void refuse_foreign_flags(const BenchFlags& f, const ModelInfo& info) {
+  const bool decoder = info.kind == ModelKind::decoder, images = info.kind == ModelKind::vision;
+  struct Foreign {
+    const char* flag;
+    bool given;
+  };
+  const Foreign of_decoders[] = {{"-p", !f.prompts.empty()},   {"-n", !f.tokens.empty()},
+                                 {"-pg", !f.pair_values.empty()}, {"-d", !f.depths.empty()},
+                                 {"-ub", !f.ubatch.empty()},   {"--sequences", f.sequences.has_value()},
+                                 {"--kv", f.session.kv.has_value()}};
+  const Foreign of_encoders[] = {{"--batch", !f.batch.empty() && decoder},
+                                  {"--seq", !f.seq.empty() && (decoder || images)}};
+  for (const Foreign& o : of_encoders)
+    if (o.given)
+      fail(ErrorCode::usage, "{} is for encoders{}; {} is of the kind {}", o.flag,
+           decoder ? "" : " of token sequences", info.architecture, name(info.kind));
+  if (decoder) return;
+  for (const Foreign& o : of_decoders)
+    if (o.given)
+      fail(ErrorCode::usage, "{} is for models that continue a text; {} is of the kind {}: expected --batch{}", o.flag,
+           info.architecture, name(info.kind), images ? "" : " and --seq");
 }
 
 BenchFormat format_of(const BenchFlags& f) {
@@ -120,21 +159,31 @@ class Bench {
     build.context = options.context;
     // A random model is no checkpoint that would come again.
     if (source.random) options.aot = nullptr;
-    LoadedModel model =
-        source.random ? random_model(source.name, f_.type.value_or("q8_0"), f_.layers.value_or(0))
-                      : load_model(resolve_artefact(source.name, options), build);
-    Decoder decoder(std::move(model), options);
-    BenchOptions bench_options;
-    bench_options.repetitions = f_.repetitions.value_or(5);
-    bench_options.warm_up = !f_.no_warmup;
-    bench_options.profile = f_.profile;
-    bench_options.cancelled = InterruptScope::interrupted;
-    for (const BenchTest& test : tests_) {
+    LoadedModel model = source.random
+                            ? random_model(source.name, f_.type.value_or(""), f_.layers.value_or(0))
+                            : load_model(resolve_artefact(source.name, options), build);
+    refuse_foreign_flags(f_, model.model.info);
+    if (model.model.info.kind == ModelKind::decoder) {
+      Decoder decoder(std::move(model), options);
+      repeat(decoder, tests_);
+    } else {
+      EncoderModel encoder(std::move(model), {options.device, options.threads, 64, options.compile});
+      repeat(encoder, encoder_tests(f_, encoder.info()));
+    }
+  }
+
+  template <typename Model>
+  void repeat(Model& model, const std::vector<BenchTest>& tests) {
+    BenchOptions options;
+    options.repetitions = f_.repetitions.value_or(5);
+    options.warm_up = !f_.no_warmup;
+    options.profile = f_.profile;
+    options.cancelled = InterruptScope::interrupted;
+    for (const BenchTest& test : tests) {
       if (InterruptScope::interrupted()) return;
-      BenchResult result = bench(decoder, test, bench_options);
+      const BenchResult result = bench(model, test, options);
       if (result.seconds.empty() || InterruptScope::interrupted()) return;
-      report_.add(decoder, result,
-                  f_.profile ? decoder.profile() : std::vector<KernelTime>{});
+      report_.add(BenchSubject::of(model), result, f_.profile ? model.profile() : std::vector<KernelTime>{});
     }
   }
 
@@ -148,13 +197,15 @@ Job declare_bench(Arguments& a) {
   a.texts("-m,--model", f->models, "GGUF files or model folders");
   a.texts("--random", f->random,
           fmt::format("Models with random weights: {}", fmt::join(random_model_names(), ", ")));
-  a.text("--type", f->type, "Type of the random weights [q8_0]");
+  a.text("--type", f->type, "Type of the random weights [q8_0; of encoders f32]");
   a.integer("--layers", f->layers, {1, 1024}, "Layers of the random models [their own]");
   a.texts("-p,--n-prompt", f->prompts,
           "Prompt tokens: values, first-last+step or first-last*factor [512]");
   a.texts("-n,--n-gen", f->tokens, "Generated tokens [128]");
   a.texts("-pg", f->pair_values, "Prompt and generated tokens in one test, as 512,128");
   a.texts("-d,--n-depth", f->depths, "Tokens that the cache holds before [0]");
+  a.texts("--batch", f->batch, "Sequences or images that an encoder takes together; values as of -p [1]");
+  a.texts("--seq", f->seq, "Tokens of each sequence of an encoder; values as of -p [128]");
   a.texts("-t,--threads", f->threads, "Threads [RLX_THREADS, else the physical cores]");
   a.texts("-ub,--ubatch-size", f->ubatch, "Rows of a prompt that one step takes at most [512]");
   a.integer("-r,--repetitions", f->repetitions, {1, 100000}, "Repetitions of each test [5]");
@@ -175,10 +226,11 @@ Job declare_bench(Arguments& a) {
 
 }  // namespace
 
-const Command kBench = {"bench", "Speed of prompts and of decoding",
+const Command kBench = {"bench", "Speed of prompts, of decoding and of encoders",
                         "  rlx bench -m model.gguf -p 512 -n 128 -t 2\n"
                         "  rlx bench -m model.gguf -p 128-512*2 -n 0 -o json\n"
-                        "  rlx bench --random llama-1b --type q4_K -p 64 -n 16 -r 3 --profile\n",
+                        "  rlx bench --random llama-1b --type q4_K -p 64 -n 16 -r 3 --profile\n"
+                        "  rlx bench --random bert-base --batch 1,32 --seq 16,128\n",
                         declare_bench};
 
 }  // namespace rlx::cli

@@ -15,6 +15,7 @@
 #include "text/tokenizer/pre_tokenizer.h"
 #include "text/tokenizer/spm.h"
 #include "text/tokenizer/vocab.h"
+#include "text/tokenizer/wordpiece.h"
 
 namespace rlx::tokenizer {
 
@@ -36,7 +37,7 @@ struct Data {
 
   std::vector<NormalizeStep> normalizer;
   std::vector<PreStep> pre_tokenizer;
-  std::variant<std::monostate, Bpe, Spm> model;
+  std::variant<std::monostate, Bpe, Spm, WordPiece> model;
 
   /// The result of the post-processor: ids, and kSequence where the text's own ids go.
   static constexpr std::int32_t kSequence = -1;

@@ -242,6 +242,32 @@ class SuffixStage : public WholeToken {
   bool waits_ = false;
 };
 
+class WordPieceStage : public WholeToken {
+ public:
+  explicit WordPieceStage(const WordPieceDecode& step) : step_(step) {}
+
+ protected:
+  void token(std::string_view token) override {
+    std::string text(token);
+    if (!first_ && token.starts_with(step_.prefix))
+      text.erase(0, step_.prefix.size());
+    else if (!first_)
+      text.insert(0, " ");
+    first_ = false;
+    if (step_.cleanup)
+      for (const auto& [from, to] : kCleanups) text = replace(text, {std::string(from), std::nullopt}, to);
+    pass_token(text);
+  }
+
+ private:
+  // In the order of the reference, token by token.
+  static constexpr std::pair<std::string_view, std::string_view> kCleanups[] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  const WordPieceDecode& step_;
+  bool first_ = true;
+};
+
 class JoinStage : public Stage {
  public:
   void text(std::string_view part) override {
@@ -284,6 +310,9 @@ struct MakeStage {
   }
   std::unique_ptr<Stage> operator()(const SuffixDecode& s) const {
     return std::make_unique<SuffixStage>(s);
+  }
+  std::unique_ptr<Stage> operator()(const WordPieceDecode& s) const {
+    return std::make_unique<WordPieceStage>(s);
   }
   std::unique_ptr<Stage> operator()(const JoinDecode&) const {
     return std::make_unique<JoinStage>();

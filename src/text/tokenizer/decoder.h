@@ -39,11 +39,17 @@ struct StripDecode {
 struct SuffixDecode {
   std::string suffix;
 };
+/// A token with the prefix continues the word before; the others have a space in front. `cleanup`: none before
+/// punctuation and within contractions.
+struct WordPieceDecode {
+  std::string prefix;
+  bool cleanup;
+};
 /// Without a decoder, tokens are written with spaces between.
 struct JoinDecode {};
 
 using DecodeStep = std::variant<ByteLevelDecode, MetaspaceDecode, ReplaceDecode, ByteFallbackDecode,
-                                FuseDecode, StripDecode, SuffixDecode, JoinDecode>;
+                                FuseDecode, StripDecode, SuffixDecode, JoinDecode, WordPieceDecode>;
 
 /// The state of one decoding. Tokens and results are valid UTF-8.
 class DecodeChain {

@@ -39,14 +39,17 @@ class Reader {
   Data read() {
     const std::string_view model =
         required(file_.get_string("tokenizer.ggml.model"), "tokenizer.ggml.model");
-    if (model != "llama" && model != "gpt2") {
-      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model {} is not supported, but 'llama' and "
-           "'gpt2'",
+    if (model != "llama" && model != "gpt2" && model != "bert") {
+      fail(ErrorCode::unsupported, "{}: tokenizer.ggml.model: the model {} is not supported, but 'llama', "
+           "'gpt2' and 'bert'",
            file_.path(), quote(model));
     }
+    word_pieces_ = model == "bert";
     read_tokens(model == "llama");
     if (model == "llama") {
       read_sentencepiece();
+    } else if (word_pieces_) {
+      read_word_pieces();
     } else {
       read_bpe();
     }
@@ -104,7 +107,8 @@ class Reader {
     const bool byte =
         type == PieceType::byte || (sentencepiece && types_.empty() && byte_of_token(text) >= 0);
     const bool added = special || type == PieceType::user_defined;
-    data_.vocab.add(id, text, added || byte ? TokenKind::added : TokenKind::model);
+    data_.vocab.add(id, added || !word_pieces_ ? std::string(text) : word_piece(text),
+                    added || byte ? TokenKind::added : TokenKind::model);
     if (!added || text.empty()) return;
     AddedToken token;
     token.id = id;
@@ -114,6 +118,11 @@ class Reader {
         sentencepiece ? replace(text, {std::string(kMark), std::nullopt}, " ") : std::string(text);
     token.special = special;
     data_.added.push_back(std::move(token));
+  }
+
+  /// These files mark the beginning of a word, tokenizer.json the pieces that continue one.
+  static std::string word_piece(std::string_view text) {
+    return text.starts_with(kMark) ? std::string(text.substr(kMark.size())) : "##" + std::string(text);
   }
 
   std::optional<std::int32_t> id_of(const char* key) const {
@@ -166,6 +175,24 @@ class Reader {
     data_.decoder.emplace_back(FuseDecode{});
     if (prefix) data_.decoder.emplace_back(StripDecode{" ", 1, 0});
     read_special(true);
+  }
+
+  /// BERT without case: the format has no field for its flags.
+  void read_word_pieces() {
+    WordPieceOptions options;
+    if (const auto unk = id_of("tokenizer.ggml.unknown_token_id")) options.unk = data_.vocab.text(*unk);
+    data_.model.emplace<WordPiece>(std::move(options));
+    data_.normalizer = {CleanStep{}, SpacedHanStep{}, NormalFormStep{NormalForm::nfd}, StripAccentsStep{},
+                        LowercaseStep{}};
+    data_.pre_tokenizer = {ClassStep{is_whitespace, SplitBehavior::removed},
+                           ClassStep{is_punctuation, SplitBehavior::isolated}};
+    data_.decoder = {WordPieceDecode{"##", true}};
+    data_.bos = id_of("tokenizer.ggml.cls_token_id");
+    data_.eos = id_of("tokenizer.ggml.seperator_token_id");  // as the format spells it
+    if (!data_.bos) data_.bos = id_of("tokenizer.ggml.bos_token_id");
+    if (!data_.eos) data_.eos = id_of("tokenizer.ggml.eos_token_id");
+    if (data_.bos) data_.post.insert(data_.post.begin(), *data_.bos);
+    if (data_.eos) data_.post.push_back(*data_.eos);
   }
 
   void read_bpe() {
@@ -247,6 +274,7 @@ class Reader {
   }
 
   const GgufFile& file_;
+  bool word_pieces_ = false;
   Data data_;
   std::vector<std::int64_t> types_;
 };

@@ -56,11 +56,23 @@ MergeTable read_merges(const TokenizerJson& file, const Vocab& vocab, std::size_
   return table;
 }
 
+void read_word_pieces(const TokenizerJson& file, const Fields& model, Data& data) {
+  if (!file.has_vocab) model.wrong("the field 'vocab' is missing or no object");
+  read_vocab(file, data);
+  WordPieceOptions options;
+  options.prefix = model.string("continuing_subword_prefix", options.prefix);
+  options.unk = model.string("unk_token", options.unk);
+  if (model.has("max_input_chars_per_word"))
+    options.longest_word = static_cast<std::size_t>(model.integer("max_input_chars_per_word", 0, INT32_MAX));
+  data.model.emplace<WordPiece>(std::move(options));
+}
+
 void read_model(const TokenizerJson& file, Data& data) {
   const Fields root(file.root, file.origin);
   const Fields model = root.object("model");
   const std::string type = model.string("type", file.has_merges ? "BPE" : "");
   if (type.empty()) model.wrong("the field 'type' is missing");
+  if (type == "WordPiece") return read_word_pieces(file, model, data);
   if (type != "BPE") model.unsupported("the model type " + quote(type));
   if (!file.has_vocab) model.wrong("the field 'vocab' is missing or no object");
   if (!file.has_merges) model.wrong("the field 'merges' is missing or no list");

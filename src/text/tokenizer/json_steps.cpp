@@ -94,6 +94,17 @@ Readers<NormalizeStep> normalizer_readers() {
       {"NFD", form(NormalForm::nfd)},
       {"NFKC", form(NormalForm::nfkc)},
       {"NFKD", form(NormalForm::nfkd)},
+      {"BertNormalizer",
+       [](const Fields& f, auto& s) {
+         const bool lower = f.boolean("lowercase", true);
+         if (f.boolean("clean_text", true)) s.emplace_back(CleanStep{});
+         if (f.boolean("handle_chinese_chars", true)) s.emplace_back(SpacedHanStep{});
+         if (f.boolean("strip_accents", lower)) {
+           s.emplace_back(NormalFormStep{NormalForm::nfd});
+           s.emplace_back(StripAccentsStep{});
+         }
+         if (lower) s.emplace_back(LowercaseStep{});
+       }},
       {"Lowercase", [](const Fields&, auto& s) { s.emplace_back(LowercaseStep{}); }},
       {"StripAccents", [](const Fields&, auto& s) { s.emplace_back(StripAccentsStep{}); }},
       {"ByteLevel", [](const Fields&, auto& s) { s.emplace_back(ByteCharsStep{}); }},
@@ -180,6 +191,10 @@ Readers<DecodeStep> decoder_readers() {
          s.emplace_back(StripDecode{one_character(f, "content"),
                                     static_cast<std::size_t>(f.integer("start", 0, kMost)),
                                     static_cast<std::size_t>(f.integer("stop", 0, kMost))});
+       }},
+      {"WordPiece",
+       [](const Fields& f, auto& s) {
+         s.emplace_back(WordPieceDecode{f.string("prefix", "##"), f.boolean("cleanup", true)});
        }},
       {"BPEDecoder",
        [](const Fields& f, auto& s) { s.emplace_back(SuffixDecode{f.string("suffix", "</w>")}); }},

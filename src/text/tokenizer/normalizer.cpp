@@ -27,6 +27,44 @@ std::string apply(const StripAccentsStep&, std::string text, std::size_t) {
   return out;
 }
 
+std::string apply(const CleanStep&, std::string text, std::size_t) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text[at]);
+    const char32_t c = utf8_at(text, at);
+    // Vertical tab and form feed are control characters here, so that they go.
+    const bool space = c == '\t' || c == '\n' || c == '\r' || (is_whitespace(c) && !is_other(c));
+    if (space)
+      out += ' ';
+    else if (c != 0xFFFD && !is_other(c))
+      out.append(text, at, length);
+    at += length;
+  }
+  return out;
+}
+
+// CJK ideographs and their extensions, as google-research/bert lists them.
+bool is_han(char32_t c) noexcept {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+std::string apply(const SpacedHanStep&, std::string text, std::size_t) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text[at]);
+    const bool han = is_han(utf8_at(text, at));
+    if (han) out += ' ';
+    out.append(text, at, length);
+    if (han) out += ' ';
+    at += length;
+  }
+  return out;
+}
+
 std::string apply(const StripStep& step, std::string text, std::size_t) {
   std::size_t begin = 0;
   std::size_t end = text.size();

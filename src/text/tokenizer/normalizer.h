@@ -14,6 +14,10 @@ namespace rlx::tokenizer {
 struct NormalFormStep {
   NormalForm form;
 };
+/// Of BertNormalizer: control characters go, all kinds of white space become spaces.
+struct CleanStep {};
+/// Of BertNormalizer: spaces around each Chinese character.
+struct SpacedHanStep {};
 struct LowercaseStep {};
 struct StripAccentsStep {};
 struct StripStep {
@@ -29,7 +33,7 @@ struct ReplaceStep {
 struct ByteCharsStep {};
 
 using NormalizeStep = std::variant<NormalFormStep, LowercaseStep, StripAccentsStep, StripStep,
-                                   PrependStep, ReplaceStep, ByteCharsStep>;
+                                   PrependStep, ReplaceStep, ByteCharsStep, CleanStep, SpacedHanStep>;
 
 /// The longest that an honest file makes a text of `bytes`, in bytes: 64 times as long and 64 KiB,
 /// 256 MiB in all.

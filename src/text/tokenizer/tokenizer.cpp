@@ -103,6 +103,8 @@ class Encoder {
         bpe->encode(data_.vocab, part, ids_);
       } else if (const auto* spm = std::get_if<tokenizer::Spm>(&data_.model)) {
         spm->encode(data_.vocab, part, ids_);
+      } else if (const auto* pieces = std::get_if<tokenizer::WordPiece>(&data_.model)) {
+        pieces->encode(data_.vocab, part, ids_);
       }
     }
   }
@@ -197,6 +199,8 @@ std::string Tokenizer::token_bytes(std::int32_t id) const {
           data_->origin, [&] { return tokenizer::replace(token, r->pattern, r->content); });
     } else if (const auto* m = std::get_if<tokenizer::MetaspaceDecode>(&step)) {
       token = tokenizer::replace(token, {m->mark, std::nullopt}, " ");
+    } else if (const auto* w = std::get_if<tokenizer::WordPieceDecode>(&step)) {
+      if (!w->prefix.empty() && token.starts_with(w->prefix)) token.erase(0, w->prefix.size());
     } else if (const auto* s = std::get_if<tokenizer::SuffixDecode>(&step)) {
       token = tokenizer::replace(token, {s->suffix, std::nullopt}, " ");
     }

@@ -1,5 +1,5 @@
-// Text to token ids and back, as the checkpoint's own tokenizer does it: byte-level BPE and
-// SentencePiece BPE, from a tokenizer.json (https://huggingface.co/docs/tokenizers) or the
+// Text to token ids and back, as the checkpoint's own tokenizer does it: byte-level BPE,
+// SentencePiece BPE and WordPiece, from a tokenizer.json (https://huggingface.co/docs/tokenizers) or the
 // tokenizer.ggml.* keys of a GGUF file (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 // Ids equal those of the reference libraries.
 #pragma once

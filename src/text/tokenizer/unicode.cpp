@@ -70,6 +70,13 @@ bool is_nonspacing_mark(char32_t c) noexcept {
   return c >= 0x300 && category(c) == UTF8PROC_CATEGORY_MN;
 }
 
+bool is_other(char32_t c) noexcept {
+  if (c < 0x80) return c < 32 || c == 127;
+  const auto k = category(c);
+  return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CN ||
+         k == UTF8PROC_CATEGORY_CO || k == UTF8PROC_CATEGORY_CS;
+}
+
 bool is_word(char32_t c) noexcept {
   if (c < 0x80)
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';

@@ -11,6 +11,7 @@ bool is_whitespace(char32_t c) noexcept;       ///< property White_Space
 bool is_numeric(char32_t c) noexcept;          ///< categories Nd, Nl, No
 bool is_punctuation(char32_t c) noexcept;      ///< ASCII punctuation and the categories P*
 bool is_nonspacing_mark(char32_t c) noexcept;  ///< category Mn
+bool is_other(char32_t c) noexcept;            ///< categories Cc, Cf, Cn, Co, Cs
 bool is_word(char32_t c) noexcept;             ///< Alphabetic, M, Nd, Pc, Join_Control
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };

@@ -31,7 +31,8 @@ TEST_P(TokenizerGolden, ids_and_texts_equal_the_reference) {
 constexpr const char* kJsonNames[] = {
     "gemma_spm_bpe", "llama2_spm_bpe", "llama3", "metaspace_mistral",
     "qwen2",         "smollm_digits",  "gpt2",   "gpt2_prefix_space",
-    "starcoder",     "deepseek",       "roberta"};
+    "starcoder",     "deepseek",       "roberta",
+    "bert_cased",    "bert_uncased"};
 INSTANTIATE_TEST_SUITE_P(Json, TokenizerGolden, testing::ValuesIn(kJsonNames),
                          [](const auto& p) { return std::string(p.param); });
 
@@ -58,7 +59,7 @@ TEST_P(VocabGolden, ids_equal_the_public_vectors) {
   EXPECT_GT(count, 40u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gguf, VocabGolden, testing::Values("llama-spm", "gpt-2"),
+INSTANTIATE_TEST_SUITE_P(Gguf, VocabGolden, testing::Values("llama-spm", "gpt-2", "bert-bge"),
                          [](const auto& p) {
                            std::string name = p.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -1,0 +1,28 @@
+// Convolutions of image models: the hidden state is f32[batch, channels, height, width].
+#pragma once
+
+#include "flow/flow.h"
+#include "ops/activation.h"
+
+namespace rlx {
+
+/// A convolution without bias over [in, kernel, kernel], padded so that a stride of 1 keeps the size, then the batch
+/// norm of inference (https://arxiv.org/abs/1502.03167, algorithm 2) and an activation.
+struct ConvNormSpec {
+  std::string weight;  ///< key of [out, in, kernel, kernel]
+  std::string norm;    ///< keys NORM.weight, .bias, .running_mean and .running_var, each [out]
+  std::int64_t in = 0, out = 0;
+  std::int32_t kernel = 1, stride = 1;  ///< the kernel is odd
+  float eps = 1e-5f;
+  Act act = Act::none;
+};
+
+/// The batch norm is folded into kernel and bias when the model is built, in f32: no op of its own is left.
+Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& spec);
+
+/// hidden = the convolution of hidden.
+FlowStage conv_norm(ConvNormSpec spec);
+/// The last saved residual becomes its convolution: the shortcut of a block that changes the size.
+FlowStage residual_conv_norm(ConvNormSpec spec);
+
+}  // namespace rlx
