@@ -23,7 +23,7 @@ struct Command {
 };
 
 extern const Command kRun, kChat, kCompile, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
-    kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kDoctor;
+    kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kBenchKernels, kDoctor;
 
 std::span<const Command* const> all_commands();
 
