@@ -23,7 +23,7 @@ struct Command {
 };
 
 extern const Command kRun, kChat, kCompile, kBench, kTokenize, kDetokenize, kRender, kTensors, kDequantize,
-    kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kDoctor, kEmbed;
+    kInspect, kOpt, kTrace, kVerify, kEvalPpl, kEvalKld, kTune, kBenchCompiler, kBenchKernels, kDoctor, kEmbed;
 
 std::span<const Command* const> all_commands();
 

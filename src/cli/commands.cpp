@@ -10,9 +10,10 @@
 namespace rlx::cli {
 namespace {
 
-constexpr const Command* kAll[] = {&kRun,     &kChat,     &kEmbed,   &kCompile,  &kBenchCompiler, &kBench, &kTokenize,
-                                   &kDetokenize, &kRender, &kTensors, &kDequantize, &kInspect, &kOpt,
-                                   &kTrace,   &kVerify,   &kEvalPpl, &kEvalKld,  &kTune,          &kDoctor};
+constexpr const Command* kAll[] = {&kRun,     &kChat,     &kEmbed,  &kCompile,  &kBenchCompiler, &kBenchKernels, &kBench,
+                                   &kTokenize, &kDetokenize, &kRender, &kTensors, &kDequantize,    &kInspect,
+                                   &kOpt,     &kTrace,    &kVerify, &kEvalPpl,  &kEvalKld,       &kTune,
+                                   &kDoctor};
 
 std::string overview() {
   std::string text =

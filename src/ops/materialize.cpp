@@ -5,34 +5,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/sample_random.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
 namespace {
-
-// SplitMix64 (https://prng.di.unimi.it/splitmix64.c): the same numbers everywhere, any seed is
-// good.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  // A sum of twelve uniform values: near enough to a Gaussian, and without library functions that
-  // differ between machines.
-  float normal(float scale) {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += uniform();
-    return static_cast<float>(sum * double{scale});
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 std::vector<std::int64_t> dims_of(const Shape& shape) {
   std::vector<std::int64_t> dims;
@@ -60,7 +37,7 @@ std::vector<std::size_t> scale_places(DType dtype) {
 
 // Random blocks. The factors bring the decoded values near `scale`: codes and sub-scales of these
 // formats reach some hundred.
-Tensor random_blocks(const Shape& shape, float scale, Random& random) {
+Tensor random_blocks(const Shape& shape, float scale, SampleRandom& random) {
   Tensor t = Tensor::zeros(dims_of(shape), shape.dtype);
   const auto block = static_cast<std::size_t>(info(shape.dtype).block_bytes);
   auto bytes = t.mutable_as<std::byte>();
@@ -83,14 +60,14 @@ Tensor encoded(const Shape& shape, const std::vector<float>& values) {
   return t;
 }
 
-Tensor normal_values(const SampleOperand& o, Random& random) {
+Tensor normal_values(const SampleOperand& o, SampleRandom& random) {
   if (encoder(o.shape.dtype) == nullptr) return random_blocks(o.shape, o.scale, random);
   std::vector<float> values(static_cast<std::size_t>(o.shape.elements().evaluate({})));
   for (float& v : values) v = random.normal(o.scale);
   return encoded(o.shape, values);
 }
 
-Tensor cache_content(const SampleOperand& o, Random& random) {
+Tensor cache_content(const SampleOperand& o, SampleRandom& random) {
   std::int64_t tokens = 0;
   for (std::int32_t n : o.ints) tokens += n;
   const std::vector<std::int64_t> dims = dims_of(o.shape);
@@ -113,7 +90,7 @@ Shape recurrent_rows(const SampleOperand& o) {
   return Shape(std::span<const Dim>(dims), o.shape.dtype);
 }
 
-Tensor value_of(const Sample& sample, const SampleOperand& o, Random& random) {
+Tensor value_of(const Sample& sample, const SampleOperand& o, SampleRandom& random) {
   const auto n = static_cast<std::int64_t>(o.ints.size());
   switch (o.fill) {
     case Fill::normal:
@@ -149,7 +126,7 @@ std::string operand_name(const OpDef& def, std::size_t i) {
 std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed) {
   std::vector<Tensor> values;
   for (const SampleOperand& o : sample.operands) {
-    Random random(seed * 1000003 + values.size());
+    SampleRandom random(seed * 1000003 + values.size());
     values.push_back(value_of(sample, o, random));
   }
   return values;
@@ -171,41 +148,47 @@ Graph sample_graph(const OpDef& def, const Sample& sample) {
   return graph;
 }
 
-std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
-                               const std::vector<Tensor>& values) {
-  InterpreterState state(1, 1);
+SampleOracle::SampleOracle(const OpDef& def, const Sample& sample, std::span<const Tensor> values) : state_(1, 1) {
   for (std::size_t i = 0; i < values.size(); ++i)
     if (sample.operands[i].fill == Fill::pages) {
-      state = InterpreterState(values[i].dims()[0], values[i].dims()[1]);
-      state.set_page_table(values[i].as<std::int32_t>());
+      state_ = InterpreterState(values[i].dims()[0], values[i].dims()[1]);
+      state_.set_page_table(values[i].as<std::int32_t>());
     } else if (sample.operands[i].fill == Fill::recurrent) {
-      state = InterpreterState(values[i].dims()[0], 1);
+      state_ = InterpreterState(values[i].dims()[0], 1);
     }
-  std::vector<NamedTensor> inputs;
-  std::string cache;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const SampleOperand& o = sample.operands[i];
     if (o.fill == Fill::kv) {
-      cache = operand_name(def, i);
-      state.import_cache(cache, o.shape, o.ints, values[i]);
+      cache_ = operand_name(def, i);
+      state_.import_cache(cache_, o.shape, o.ints, values[i]);
     } else if (o.fill == Fill::recurrent) {
-      cache = operand_name(def, i);
-      state.import_recurrent(cache, o.shape, values[i]);
+      cache_ = operand_name(def, i);
+      state_.import_recurrent(cache_, o.shape, values[i]);
     } else if (o.fill != Fill::pages) {
-      inputs.push_back({operand_name(def, i), values[i]});
+      inputs_.push_back({operand_name(def, i), values[i]});
     }
   }
   Graph graph = sample_graph(def, sample);
-  const std::vector<Output> declared(graph.outputs().begin(), graph.outputs().end());
-  std::vector<ShapeKind> kinds;
-  for (const Output& o : declared) kinds.push_back(graph.shape(o.value).kind);
-  std::vector<NamedTensor> outputs = Interpreter(std::move(graph)).run(inputs, state);
-  std::vector<Tensor> results;
-  for (std::size_t i = 0, next = 0; i < declared.size(); ++i)
-    results.push_back(kinds[i] == ShapeKind::kv          ? state.export_cache(cache)
-                      : kinds[i] == ShapeKind::recurrent ? state.export_recurrent(cache)
-                                                         : std::move(outputs[next++].tensor));
-  return results;
+  for (const Output& o : graph.outputs()) kinds_.push_back(graph.shape(o.value).kind);
+  interpreter_.emplace(std::move(graph));
+}
+
+void SampleOracle::run() { outputs_ = interpreter_->run(inputs_, state_); }
+
+std::vector<Tensor> SampleOracle::results() const {
+  std::vector<Tensor> list;
+  std::size_t next = 0;
+  for (const ShapeKind kind : kinds_)
+    list.push_back(kind == ShapeKind::kv          ? state_.export_cache(cache_)
+                   : kind == ShapeKind::recurrent ? state_.export_recurrent(cache_)
+                                                  : outputs_[next++].tensor);
+  return list;
+}
+
+std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample, std::span<const Tensor> values) {
+  SampleOracle oracle(def, sample, values);
+  oracle.run();
+  return oracle.results();
 }
 
 }  // namespace rlx

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "ir/sample.h"
@@ -19,10 +22,26 @@ std::vector<Tensor> materialize(const Sample& sample, std::uint64_t seed);
 /// "operand4" where the op has no name), outputs "y0", "y1", ...
 Graph sample_graph(const OpDef& def, const Sample& sample);
 
+/// The oracle on one sample: made once, run as often as wanted; states go on from run to run.
+class SampleOracle {
+ public:
+  SampleOracle(const OpDef& def, const Sample& sample, std::span<const Tensor> values);
+  /// Errors: those of Interpreter::run.
+  void run();
+  /// As run_sample() gives them.
+  std::vector<Tensor> results() const;
+
+ private:
+  InterpreterState state_;
+  std::vector<NamedTensor> inputs_, outputs_;
+  std::string cache_;  // the state of the sample
+  std::vector<ShapeKind> kinds_;
+  std::optional<Interpreter> interpreter_;
+};
+
 /// The results of the oracle. In place of a kv state its content after the call, as
 /// InterpreterState::export_cache gives it: f32[2, slots, pages per slot * 64, kv_heads, head_dim],
 /// zeros where no token is. In place of a recurrent state: f32[slots, dims of one slot].
-std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample,
-                               const std::vector<Tensor>& values);
+std::vector<Tensor> run_sample(const OpDef& def, const Sample& sample, std::span<const Tensor> values);
 
 }  // namespace rlx
