@@ -130,8 +130,9 @@ std::string kernels_text(const BenchResult& r, const std::vector<KernelTime>& ke
                                  "wait ms", "GB/s", "read", "GOPS", "unit");
   for (const KernelTime& k : kernels) {
     const KernelShare s = share_of(k, r.probe);
-    text += fmt::format("{:<44} {:>8} {:>10.3f} {:>9.3f} {:>8.2f} {:>5.0f}% {:>9.1f} {:>5.0f}%  {}\n", k.kernel, k.calls,
-                        k.us / 1e3, k.wait_us / 1e3, s.gbps, 100 * s.read, s.gops, 100 * s.compute, name(k.unit));
+    text += fmt::format("{:<44} {:>8} {:>10.3f} {:>9.3f} {:>8.2f} {:>5.0f}% {:>9.1f} {:>5.0f}%  {}\n", k.kernel,
+                        k.calls, k.us / 1e3, k.wait_us / 1e3, s.gbps, 100 * s.read, s.gops, 100 * s.compute,
+                        name(k.unit));
   }
   const BetweenKernels b = between_kernels(r, kernels);
   return text + fmt::format("between kernels: {:.3f} ms at barriers, {:.3f} ms around the program\n", b.wait_us / 1e3,
@@ -229,8 +230,8 @@ void BenchReport::add(const Decoder& d, const BenchResult& r,
   if (format_ == BenchFormat::md) {
     add_row(d, r);
     const bool reads = r.test.generated > 0 && r.test.prompt == 0;
-    say(fmt::format("{}: {:.0f} % of the {} probe (read {:.1f} GB/s, int8 {:.0f} GOPS, bf16 {:.0f}, f32 {:.0f} GFLOP/s); "
-                    "first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms",
+    say(fmt::format("{}: {:.0f} % of the {} probe (read {:.1f} GB/s, int8 {:.0f} GOPS, bf16 {:.0f}, f32 {:.0f} "
+                    "GFLOP/s); first token {:.1f} ms, median {:.2f} ms, p95 {:.2f} ms",
                     r.test.name(), 100 * r.share(), reads ? "read" : name(r.unit()), r.probe.gbps, r.probe.gops,
                     r.probe.bf16_gflops, r.probe.f32_gflops, r.first_token_ms, r.median_ms(), r.p95_ms()));
   } else {

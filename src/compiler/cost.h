@@ -22,9 +22,9 @@ struct CostOperand {
 };
 
 /// Products read every weight once and compute 2 operations per weight and row; of experts, a row takes one matrix, and
-/// no more are read than rows took. A convolution computes 2 operations per result and weight of its filter. An op that is no product (embedding)
-/// reads no more of a weight than it gives. Attention over a cache reads `context` tokens of it: keys and values, 4
-/// operations per token and value of its result. Errors as view_bytes.
+/// no more are read than rows took. A convolution computes 2 operations per result and weight of its filter. An op that
+/// is no product (embedding) reads no more of a weight than it gives. Attention over a cache reads `context` tokens of
+/// it: keys and values, 4 operations per token and value of its result. Errors as view_bytes.
 OpCost op_cost(const OpDef& def, std::span<const CostOperand> in, std::span<const Shape> out, const DimBinding& sizes,
                std::int64_t context);
 

@@ -20,7 +20,8 @@ std::string_view name_of(const OpDef& def, std::size_t i) {
 // The place of seq_start, which past and slot follow, in a sample with a state. By its form: a state's op may leave out
 // operands before it, so that the op's list of names does not say.
 std::optional<std::size_t> sequences_at(const Sample& s) {
-  const bool state = std::any_of(s.operands.begin(), s.operands.end(), [](const auto& o) { return o.shape.is_updated(); });
+  const bool state =
+      std::any_of(s.operands.begin(), s.operands.end(), [](const auto& o) { return o.shape.is_updated(); });
   for (std::size_t i = 0; state && i + 2 < s.operands.size(); ++i) {
     const SampleOperand &starts = s.operands[i], &past = s.operands[i + 1], &slot = s.operands[i + 2];
     if (starts.fill == Fill::given && past.fill == Fill::given && slot.fill == Fill::given &&

@@ -28,6 +28,7 @@ struct Reason {
   std::string_view prefix, text;
 };
 constexpr Reason kReasons[] = {
+    {"reduce_f32", "sums of doubles in increasing order, as the reference makes them: each waits for the one before"},
     {"quantize_f32_blocks", "both run the encoder of the format: weights pass it once, not in a step"},
     {"relative_bias_f32", "a look-up: both spend the time on the op's own function from distance to bucket"},
     {"sample_f32", "both run the same function: a token must not depend on the backend"},

@@ -36,8 +36,8 @@ double limit(const Sample& s, const Shape& result) {
   return half ? 5e-4 : 1e-7;
 }
 
-// Queries meet a narrow cache in its dtype or as int8 (docs/cpu.md), so the error of a score grows with the spread of the
-// scores. Up to 16 the limit above holds for it.
+// Queries meet a narrow cache rounded to bf16 or int8 (attention_tile.h), so the error of a score grows with the spread
+// of the scores. Up to 16 the limit above holds for it.
 double sharpness(const OpDef& def, const Sample& s) {
   if (def.name != Attention::name) return 1;
   const double spread =
