@@ -10,8 +10,8 @@
 namespace rlx::cli {
 namespace {
 
-constexpr const Command* kAll[] = {&kRun,     &kChat,     &kEmbed,  &kCompile,  &kBenchCompiler, &kBenchKernels, &kBench,
-                                   &kTokenize, &kDetokenize, &kRender, &kTensors, &kDequantize,    &kInspect,
+constexpr const Command* kAll[] = {&kRun,     &kChat,     &kEmbed,  &kCompile,  &kBenchCompiler, &kBenchKernels,
+                                   &kBench,   &kTokenize, &kDetokenize, &kRender, &kTensors, &kDequantize,    &kInspect,
                                    &kOpt,     &kTrace,    &kVerify, &kEvalPpl,  &kEvalKld,       &kTune,
                                    &kDoctor};
 

@@ -49,7 +49,8 @@ struct TensorView {
 
 /// All operands, in the order of the op, and this worker's place. Every worker of the executor
 /// calls the kernel with the same operands; the kernel does the part of `thread` of `threads`, and
-/// the executor puts a barrier after it. The calls run at the same time: a kernel may wait for the others through `shared`.
+/// the executor puts a barrier after it. The calls run at the same time: a kernel may wait for the others through
+/// `shared`.
 struct KernelArgs {
   const TensorView* in = nullptr;
   const TensorView* out = nullptr;

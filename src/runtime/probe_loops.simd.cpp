@@ -36,7 +36,8 @@ template <typename T>
 
 template <typename Acc, typename Step>
 [[gnu::always_inline]] inline float chains(std::int64_t rounds, const Step& step) {
-  // Unrolled, so that the chains stay in registers: in an array each step waits for its store, at a quarter of the rate.
+  // Unrolled, so that the chains stay in registers: in an array each step waits for its store, at a quarter of the
+  // rate.
   Acc acc[kChains] = {};
   for (std::int64_t r = 0; r < rounds; ++r) {
 #pragma GCC unroll 16

@@ -107,12 +107,13 @@ std::vector<std::vector<float>> results_of(KernelRun& run, int threads) {
   return run.results();
 }
 
-void expect_close(const Case& c, const std::vector<std::vector<float>>& got) {
+void expect_close(const Kernel& row, const Case& c, const std::vector<std::vector<float>>& got) {
   ASSERT_EQ(got.size(), c.want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     const std::vector<float> reference = c.want[i].to_floats();
     ASSERT_EQ(got[i].size(), reference.size());
-    EXPECT_LE(nmse(got[i], reference, c.least_power), c.slack * limit(row, c.sample, c.want[i].shape())) << "result " << i;
+    EXPECT_LE(nmse(got[i], reference, c.least_power), c.slack * limit(row, c.sample, c.want[i].shape()))
+        << "result " << i;
   }
 }
 
@@ -126,7 +127,7 @@ bool check_row(const Kernel& row, const Case& c, const std::string& sample) {
     SCOPED_TRACE(fmt::format("{} on {}{}{}", row.name, sample, how.packed_weights ? ", packed" : "",
                              how.padded_rows ? ", padded" : ""));
     const auto got = results_of(run, 1);
-    expect_close(c, got);
+    expect_close(row, c, got);
     if (testing::Test::HasFailure()) return true;
     const auto again = results_of(run, 3);
     for (std::size_t i = 0; i < got.size(); ++i)

@@ -12,9 +12,8 @@ namespace {
 constexpr std::int64_t fused_row_bytes(DType to, std::int64_t k) {
   return to == DType::xq8 ? k + k / 32 * 4 + k / 16 * 4 : to == DType::bf16 ? k * 2 : k * 4;
 }
-// Few rows every worker makes for itself, which costs less than to wait for the others (kernels.md, 2.5): 0.6 us for a
-// row of 4096. More of them are dealt out and lie in the shared area: made by each of two workers, 512 rows of 2048 took
-// a tenth of their product's time, and half of it with sixteen.
+// Few rows every worker makes for itself, which costs less than to wait for the others (kernels.md, 2.5): 0.6 us for
+// a row of 4096. More of them are dealt out and lie in the shared area.
 constexpr std::int64_t kOwnRows = kDirectTokens;
 
 // A worker's own rows, and a line of f32 between the norm and a cast.

@@ -1,6 +1,6 @@
-// FusedLinear for many rows on the tile registers (AMX): rows become bf16, panels are unpacked to pairs of bf16, sums are
-// f32. A tile instruction adds 32 k in an order of its own, so results differ in the last bits from those of other rows
-// of the table: these run under --fast only (kernels.md, 2.8).
+// FusedLinear for many rows on the tile registers (AMX): rows become bf16, panels are unpacked to pairs of bf16, sums
+// are f32. A tile instruction adds 32 k in an order of its own, so results differ in the last bits from those of other
+// rows of the table: these run under --fast only (kernels.md, 2.8).
 #include "backends/cpu/fused_run.h"
 #include "backends/cpu/matmul_amx.h"
 #include "backends/cpu/matmul_finish.h"
@@ -27,7 +27,7 @@ RLX_SIMD void store_pairs(std::byte* to, f32x16 even, f32x16 odd) {
   _mm512_storeu_si512(to, _mm512_or_si512(halves(even), _mm512_slli_epi32(halves(odd), 16)));
 }
 
-/// Columns [first, first + k) of a packed panel as lines of pairs; both are multiples of the group, or k ends the panel.
+/// Columns [first, first + k) of a packed panel as lines of pairs; both are multiples of the group, or k ends it.
 template <DType D>
 void pair_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept {
   constexpr PanelInfo p = kPanel<D>;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kAmxTokens = 32;             // of a tile: two registers of 16
 constexpr std::int64_t kAmxLeastRows = 16; // fewer rows are faster on the vector units
-constexpr std::int64_t kAmxChunk = 512;    // tokens that sweep over unpacked panels: unpacking takes three times as long
-                                           // as the tiles of 64 tokens
+// Tokens that sweep over unpacked panels: unpacking takes as long as the tiles of 200 tokens.
+constexpr std::int64_t kAmxChunk = 512;
 constexpr std::int64_t kAmxDepth = 1024;   // k of an unpacked panel: 32 KiB
 constexpr std::int64_t kAmxPanelBytes = kAmxDepth * 32;
 

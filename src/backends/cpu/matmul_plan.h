@@ -14,8 +14,8 @@ namespace {
 constexpr int kDirectTokens = 4;  // up to so many tokens, packed panels are decoded in registers
 constexpr int kDirectPanels =
     4;  // panels at once with one token: enough loads in flight to fill the memory bus
-// How far ahead of a packed panel a kernel of one token asks for memory, in bytes. Which is best depends on the type, on the
-// machine and on the panels at once (matmul_reading.h).
+// How far ahead of a packed panel a kernel of one token asks for memory, in bytes. Which is best depends on the type,
+// on the machine and on the panels at once (matmul_reading.h).
 constexpr int kAheads[] = {0, 2048, 8192};
 constexpr int kAheadCount = 3;
 constexpr int kTilePanels = 2;     // most panels of a tile

@@ -1,7 +1,7 @@
-// How packed panels are read for one token: how many side by side, and how far ahead memory is asked for. No way changes a
-// bit of a result, and none is best everywhere (GB/s of two AVX2 threads where the read probe had 20 to 30: q5_0 one
-// panel, 2 KiB ahead 20.6, four panels 12.5; q4_1 four panels, not ahead 14.6, 2 KiB ahead 9.3), so that every thread
-// finds the one for its machine and each type in its first calls, with the weights that it must read anyway.
+// How packed panels are read for one token: how many side by side, and how far ahead memory is asked for. No way
+// changes a bit of a result, and none is best everywhere (GB/s of two AVX2 threads where the read probe had 20 to 30:
+// q5_0 one panel, 2 KiB ahead 20.6, four panels 12.5; q4_1 four panels, not ahead 14.6, 2 KiB ahead 9.3), so that every
+// thread finds the one for its machine and each type in its first calls, with the weights that it must read anyway.
 #pragma once
 
 #include "backends/cpu/matmul_plan.h"
