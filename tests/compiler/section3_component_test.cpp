@@ -201,10 +201,10 @@ TEST(section3_component, KeysAreTheSameInEveryProcess) {
                                   .with_mode(CompilationMode::Aot)
                                   .with_quant(QuantScheme{DType::q4_K})
                                   .with_layers(LayerComposition::homogeneous("layers", 32));
-  EXPECT_EQ(one().cache_key().hex(), "1d9f49d0f70c3efbc561e4fdb7bed021");
-  EXPECT_EQ(full.cache_key().hex(), "6e8b1c3990834299dbddf00a50651a17");
-  EXPECT_EQ(full.executable_key(state_form()).hex(), "a2d1847a11bd75202b2b954f8e2b4c38");
-  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-7f22bedba4cd8aa539571bbcac9e8abd");
+  EXPECT_EQ(one().cache_key().hex(), "5217815c0a47d7905959569e0dbd0fa1");
+  EXPECT_EQ(full.cache_key().hex(), "1c249f0a6bed04e626d1a2f0229d205c");
+  EXPECT_EQ(full.executable_key(state_form()).hex(), "3f61d29ab6a87552df5a0b13cf747ef6");
+  EXPECT_EQ(full.aot_disk_base(state_form()), "decode-cpu-9dfa73d7f6d4050c9d20773340e89b90");
 }
 
 TEST(section3_component, ANewSchemaChangesEveryKey) {
@@ -226,7 +226,7 @@ TEST(section3_component, OptionsThatChangeNoExecutableAreNotInTheirDigest) {
   CompileOptions a, b;
   b.verify_each_pass = !a.verify_each_pass;
   EXPECT_EQ(digest(a), digest(b));
-  std::vector<CompileOptions> all(9);
+  std::vector<CompileOptions> all(10);
   all[1].fusion = false;
   all[2].disabled_passes = {"cse"};
   all[3].dispatch.policy = DispatchPolicy::force_common;
@@ -235,6 +235,7 @@ TEST(section3_component, OptionsThatChangeNoExecutableAreNotInTheirDigest) {
   all[6].dispatch.force_native = {"linear"};
   all[7].alignment = 128;
   all[8].budget = 1 << 20;
+  all[9].dispatch.fast = true;
   std::set<Digest> digests;
   for (const CompileOptions& o : all) digests.insert(digest(o));
   EXPECT_EQ(digests.size(), all.size());

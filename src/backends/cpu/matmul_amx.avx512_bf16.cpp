@@ -122,9 +122,15 @@ RLX_AMX void amx_tile(const AmxTile& t) {
   _tile_stored(3, t.c[1] + kSums, kLineBytes);
 }
 
-/// One or two panels of a product for a chunk of tokens.
-void amx_panels(const Product& p, const Rows& x, std::int64_t first_token, std::int64_t count, std::int64_t panel,
-                int panels, std::byte* scratch) {
+/// One or two panels of a product, and a chunk of tokens that sweeps over them.
+struct AmxSweep {
+  std::int64_t panel;
+  int panels;
+  std::int64_t first_token, count;
+};
+
+void amx_panels(const Product& p, const Rows& x, const AmxSweep& at, std::byte* scratch) {
+  const auto [panel, panels, first_token, count] = at;
   const UnpackFn unpack = pair_unpack_of(p.w_type);
   const std::int64_t bytes = panel_bytes(p.w_type, p.k);
   std::byte* const unpacked = scratch;
@@ -180,7 +186,7 @@ void fused_linear_amx(const void* op, const KernelArgs& a) noexcept {
       const Product& p = run.parts[i];
       const std::int64_t panels = panel_count(p.n), end = min64(share.panel_end - before, panels);
       for (std::int64_t panel = share.panel_begin > before ? share.panel_begin - before : 0; panel < end; panel += 2)
-        amx_panels(p, x, first, min64(kAmxChunk, x.count - first), panel, panel + 2 <= end ? 2 : 1, scratch);
+        amx_panels(p, x, {panel, panel + 2 <= end ? 2 : 1, first, min64(kAmxChunk, x.count - first)}, scratch);
       before += panels;
     }
   }
