@@ -87,6 +87,14 @@ struct BaseSizes {  // of BERT-base and ViT-base
   std::int64_t hidden = 768, inner = 3072, layers = 12, heads = 12;
 };
 
+/// The matrices of a layer, which BERT and ViT call alike but for the place of query, key and value.
+void layer_matrices(TensorList& t, const std::string& layer, const std::string& attention, const BaseSizes& s) {
+  for (const char* part : {"query", "key", "value"}) t.matrix(layer + attention + part, s.hidden, s.hidden);
+  t.matrix(layer + "attention.output.dense", s.hidden, s.hidden);
+  t.matrix(layer + "intermediate.dense", s.inner, s.hidden);
+  t.matrix(layer + "output.dense", s.hidden, s.inner);
+}
+
 std::string bert_base(std::int64_t layers, TensorList& t) {
   const BaseSizes s;
   t.quantised_table("embeddings.word_embeddings.weight", 30522, s.hidden);
@@ -96,12 +104,8 @@ std::string bert_base(std::int64_t layers, TensorList& t) {
   const std::int64_t count = layers > 0 ? layers : s.layers;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::string b = fmt::format("encoder.layer.{}.", i);
-    for (const char* part : {"attention.self.query", "attention.self.key", "attention.self.value",
-                             "attention.output.dense"})
-      t.matrix(b + part, s.hidden, s.hidden);
+    layer_matrices(t, b, "attention.self.", s);
     t.norm(b + "attention.output.LayerNorm", s.hidden);
-    t.matrix(b + "intermediate.dense", s.inner, s.hidden);
-    t.matrix(b + "output.dense", s.hidden, s.inner);
     t.norm(b + "output.LayerNorm", s.hidden);
   }
   t.matrix("pooler.dense", s.hidden, s.hidden);
@@ -122,12 +126,8 @@ std::string vit_base(std::int64_t layers, TensorList& t) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::string b = fmt::format("encoder.layer.{}.", i);
     t.norm(b + "layernorm_before", s.hidden);
-    for (const char* part : {"attention.attention.query", "attention.attention.key", "attention.attention.value",
-                             "attention.output.dense"})
-      t.matrix(b + part, s.hidden, s.hidden);
+    layer_matrices(t, b, "attention.attention.", s);
     t.norm(b + "layernorm_after", s.hidden);
-    t.matrix(b + "intermediate.dense", s.inner, s.hidden);
-    t.matrix(b + "output.dense", s.hidden, s.inner);
   }
   t.norm("layernorm", s.hidden);
   t.matrix("pooler.dense", s.hidden, s.hidden);

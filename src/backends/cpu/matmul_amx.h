@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kAmxTokens = 32;             // of a tile: two registers of 16
 constexpr std::int64_t kAmxLeastRows = 16; // fewer rows are faster on the vector units
-// Tokens that sweep over unpacked panels: unpacking takes as long as the tiles of 200 tokens.
+// Tokens that sweep over unpacked panels, which are unpacked again for each chunk.
 constexpr std::int64_t kAmxChunk = 512;
 constexpr std::int64_t kAmxDepth = 1024;   // k of an unpacked panel: 32 KiB
 constexpr std::int64_t kAmxPanelBytes = kAmxDepth * 32;
