@@ -44,11 +44,13 @@ ScratchNeed fused_scratch(const ScratchQuery& q) {
   ScratchNeed need;
   for (int i = 1; i <= op.weights; ++i)
     need.per_worker = std::max(need.per_worker, matmul_scratch(x, q.in[i].dtype, k, op.gated ? 2 : 1).total());
+  const std::int64_t rows = rows_of_input(q);
+  if (rows > kOwnRows) need.shared = need.shared_zeroed = kFusedCounters;
   if (!op.prologue()) return need;
   need.per_worker += fused_rows_scratch(x, k);
-  if (const std::int64_t rows = rows_of_input(q); rows > kOwnRows) {
+  if (rows > kOwnRows) {
     need.shared = fused_shared_bytes(x, k, rows);
-    need.shared_zeroed = kFusedCounters;
+    for (int i = 0; i < op.products(); ++i) need.shared += fused_prep_bytes(x, q.in[1 + i].dtype, k, rows);
   }
   return need;
 }

@@ -20,9 +20,15 @@ constexpr std::int64_t kOwnRows = kDirectTokens;
 constexpr std::int64_t fused_rows_scratch(DType to, std::int64_t k) {
   return up64(kOwnRows * fused_row_bytes(to, k)) + up64(k * 4);
 }
-constexpr std::int64_t kFusedCounters = 64;  // zeroed when the call begins: workers whose rows are made
+// Zeroed when the call begins: int32 workers whose rows are made, int32 units of work that were taken.
+constexpr std::int64_t kFusedCounters = 64;
 constexpr std::int64_t fused_shared_bytes(DType to, std::int64_t k, std::int64_t rows) {
   return kFusedCounters + up64(rows * fused_row_bytes(to, k));
+}
+// What a product with weights of a type reads beside the rows of the shared area (TokenTile::out), and follows them.
+constexpr std::int64_t fused_prep_bytes(DType to, DType w, std::int64_t k, std::int64_t rows) {
+  if (to != DType::xq8) return 0;
+  return up64((rows + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens * prep_floats(w, k) * 4);
 }
 
 }  // namespace

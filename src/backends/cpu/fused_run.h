@@ -64,6 +64,17 @@ inline void make_rows(const FusedRun& run, std::int64_t begin, std::int64_t end,
     make_input_row(run.op, reinterpret_cast<const float*>(p.x.at(r)), norm, p.k, to + r * stride, line);
 }
 
+/// The places of what each product reads beside many rows of int8; neighbours with weights of one type share it.
+inline void fused_preps(const FusedRun& run, float* (&prep)[3]) {
+  const Product* const p = run.parts;
+  const std::int64_t rows = p[0].x.count;
+  std::int64_t at = fused_shared_bytes(p[0].x_type, p[0].k, rows);
+  for (int i = 0; i < run.op.products(); ++i) {
+    prep[i] = i > 0 && p[i].w_type == p[i - 1].w_type ? prep[i - 1] : reinterpret_cast<float*>(run.a.shared + at);
+    at += fused_prep_bytes(p[i].x_type, p[i].w_type, p[i].k, rows);
+  }
+}
+
 /// Returns when every worker has called it.
 inline void meet(std::int32_t* arrived, int workers) {
   if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == workers) return;
@@ -72,21 +83,31 @@ inline void meet(std::int32_t* arrived, int workers) {
     spins < 2000 ? _mm_pause() : static_cast<void>(sched_yield());
 }
 
-/// The input as the products read it.
-inline Rows fused_rows(const FusedRun& run) {
+/// The input as the products read it. Many rows are made by all workers, in multiples of `unit`: each calls
+/// made(rows, begin, end) for its own ones before anybody goes on.
+template <typename F>
+Rows fused_rows(const FusedRun& run, std::int64_t unit, F made) {
   Rows rows = run.parts[0].x;
   if (!run.op.prologue()) return rows;
   const KernelArgs& a = run.a;
+  rows.stride = fused_row_bytes(run.parts[0].x_type, run.parts[0].k);
   if (rows.count <= kOwnRows) {
     make_rows(run, 0, rows.count, a.scratch);
     rows.data = a.scratch;
-  } else {
-    rows.data = a.shared + kFusedCounters;
-    make_rows(run, rows.count * a.thread / a.threads, rows.count * (a.thread + 1) / a.threads, rows.data);
-    meet(reinterpret_cast<std::int32_t*>(a.shared), a.threads);
+    return rows;
   }
-  rows.stride = fused_row_bytes(run.parts[0].x_type, run.parts[0].k);
+  rows.data = a.shared + kFusedCounters;
+  const std::int64_t units = (rows.count + unit - 1) / unit, begin = units * a.thread / a.threads * unit,
+                     end = min64(units * (a.thread + 1) / a.threads * unit, rows.count);
+  if (begin < end) {
+    make_rows(run, begin, end, rows.data);
+    made(rows, begin, end);
+  }
+  meet(reinterpret_cast<std::int32_t*>(a.shared), a.threads);
   return rows;
+}
+inline Rows fused_rows(const FusedRun& run) {
+  return fused_rows(run, 1, [](const Rows&, std::int64_t, std::int64_t) {});
 }
 
 }  // namespace

@@ -25,6 +25,10 @@ Kernels kernels_for(DType x, DType w) {
 #endif
 }
 
+struct Range {
+  std::int64_t begin, end;
+};
+
 /// Tokens of a chunk in the form that the kernels read: at `first` with `stride` bytes between
 /// them, and their prep.
 struct Tokens {
@@ -39,23 +43,27 @@ int kernel_tokens(int tokens, int most) {
   return tokens <= 4 && power <= most ? power : most;
 }
 
-/// Makes a chunk of tokens ready, in tiles of `step`.
-Tokens prepare(const Product& p, const Kernels& kernels, std::int64_t first, std::int64_t count,
-               int step) {
-  Tokens t{p.x.data + first * p.x.stride, p.x.stride, nullptr};
+/// The prep of tokens [tokens.begin, tokens.end) of x, in tiles of `tile`; out: that of the first one.
+void prepare_tiles(const Product& p, const Kernels& kernels, Range tokens, int tile, float* out) {
+  const std::int64_t floats = prep_floats(p.w_type, p.k);
+  for (std::int64_t m = tokens.begin; m < tokens.end; m += tile, out += tile * floats) {
+    const int live = static_cast<int>(min64(tile, tokens.end - m));
+    kernels.product->prepare({p.x.data + m * p.x.stride, p.x.stride, p.k, kernel_tokens(live, tile), live, out});
+  }
+}
+
+/// Makes a chunk of tokens ready.
+Tokens prepare(const Product& p, const Kernels& kernels, Range tokens, int tile) {
+  Tokens t{p.x.data + tokens.begin * p.x.stride, p.x.stride, nullptr};
   auto* out = reinterpret_cast<float*>(p.scratch);
   if (kernels.product->prepare) {
+    prepare_tiles(p, kernels, tokens, tile, out);
     t.prep = out;
-    const std::int64_t floats = prep_floats(p.w_type, p.k);
-    for (std::int64_t m = 0; m < count; m += step) {
-      const int live = static_cast<int>(min64(step, count - m)), tokens = kernel_tokens(live, step);
-      kernels.product->prepare(
-          {t.first + m * t.stride, t.stride, p.k, tokens, live, out + m * floats});
-    }
   }
 #if !defined(RLX_ISA_avx512_bf16)
   if (kernels.widen) {
-    widen_tokens({t.first, t.stride, p.k, static_cast<int>(count), static_cast<int>(count), out});
+    const auto count = static_cast<int>(tokens.end - tokens.begin);
+    widen_tokens({t.first, t.stride, p.k, count, count, out});
     t.first = p.scratch;
     t.stride = p.k * 4;
   }
@@ -66,7 +74,7 @@ Tokens prepare(const Product& p, const Kernels& kernels, std::int64_t first, std
 /// Few tokens: the packed panels are decoded in registers and stream from memory once.
 void stream_panels(const Product& p, const Kernels& kernels, const MatmulShare& share, int at_once, TileFn run) {
   const int live = static_cast<int>(p.x.count), tokens = kernel_tokens(live, kDirectTokens);
-  const Tokens x = prepare(p, kernels, 0, live, kDirectTokens);
+  const Tokens x = prepare(p, kernels, {0, live}, kDirectTokens);
   const std::int64_t bytes = panel_bytes(p.w_type, p.k);
   alignas(64) float c[2 * kDirectPanels * kDirectTokens * kLanes];
   for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += at_once) {
@@ -110,54 +118,92 @@ struct Sweep {
   int panels;
 };
 
-/// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them in
-/// tiles.
+/// A part of k of the panels of one weight.
+struct SweptPanels {
+  const std::byte* w;
+  std::int64_t stride;  ///< between panels
+  std::int64_t first, k;
+  int weight;
+  // What will be unpacked next, of each panel; 0 bytes: nothing.
+  const std::byte* next;
+  std::int64_t next_stride, next_bytes;
+};
+
+/// Asks for the lines of `bytes` that fall to tile `tile` of `tiles`.
+void prefetch_part(const SweptPanels& p, int panels, std::int64_t tile, std::int64_t tiles) {
+  const std::int64_t lines = p.next_bytes / kLineBytes;
+  for (std::int64_t line = lines * tile / tiles; line < lines * (tile + 1) / tiles; ++line)
+    for (int r = 0; r < panels; ++r)
+      _mm_prefetch(reinterpret_cast<const char*>(p.next + r * p.next_stride + line * kLineBytes), _MM_HINT_T1);
+}
+
+/// All tokens times those panels, in tiles; the last part of the last weight finishes them.
+void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, const SweptPanels& panels, float* sums) {
+  const std::int64_t x_bytes = p.x_type == DType::xq8 ? 1 : p.x_type == DType::f32 || kernels.widen ? 4 : 2;
+  const bool finishes = panels.first + panels.k >= p.k && panels.weight == p.weights - 1;
+  const int most = kernels.tiles->tokens;
+  Tile t{};
+  t.w = panels.w, t.w_stride = panels.stride, t.x_stride = at.x.stride;
+  t.k = panels.k, t.first = panels.first == 0;
+  for (std::int64_t m = 0; m < at.count; m += most) {
+    t.live = static_cast<int>(min64(most, at.count - m));
+    const int tokens = kernel_tokens(t.live, most);
+    t.x = at.x.first + m * t.x_stride + panels.first * x_bytes;
+    if (at.x.prep) t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, panels.first);
+    float* const c = sums + m * p.weights * at.panels * kLanes;
+    t.c = c + panels.weight * at.panels * tokens * kLanes;
+    kernels.tiles->tile[at.panels - 1][tokens](t);
+    prefetch_part(panels, at.panels, m / most, (at.count + most - 1) / most);
+    if (finishes)
+      kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
+  }
+}
+
+/// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them; gate and up one after
+/// the other, since one pair of unpacked panels fills the L1 cache.
 void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   const MatmulScratch sizes = matmul_scratch(p.x_type, p.w_type, p.k, p.weights);
   std::byte* const unpacked = p.scratch + sizes.prep;
   auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
-  const bool int8 = p.x_type == DType::xq8;
-  const std::int64_t bytes = panel_bytes(p.w_type, p.k),
-                     slot = sizes.panels / (p.weights * kTilePanels);
-  const std::int64_t depth = !kernels.product->unpack ? p.k : int8 ? kIntDepth : kFloatDepth;
-  const std::int64_t x_bytes = int8 ? 1 : p.x_type == DType::f32 || kernels.widen ? 4 : 2;
-  for (std::int64_t k = 0; k == 0 || k < p.k; k += depth) {
-    Tile t{};
-    t.k = min64(depth, p.k - k), t.first = k == 0;
-    t.w_stride = kernels.product->unpack ? slot : bytes, t.x_stride = at.x.stride;
-    for (int i = 0; kernels.product->unpack && i < p.weights * at.panels; ++i)
-      kernels.product->unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, t.k,
-                              unpacked + i * slot);
-    for (std::int64_t m = 0; m < at.count; m += kernels.tiles->tokens) {
-      t.live = static_cast<int>(min64(kernels.tiles->tokens, at.count - m));
-      const int tokens = kernel_tokens(t.live, kernels.tiles->tokens);
-      t.x = at.x.first + m * t.x_stride + k * x_bytes;
-      if (at.x.prep)
-        t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
-      float* const c = sums + m * p.weights * at.panels * kLanes;
-      for (int i = 0; i < p.weights; ++i) {
-        t.w = kernels.product->unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
-        t.c = c + i * at.panels * tokens * kLanes;
-        kernels.tiles->tile[at.panels - 1][tokens](t);
-      }
-      if (k + t.k >= p.k)
-        kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
+  const UnpackFn unpack = kernels.product->unpack;
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / kTilePanels;
+  const std::int64_t depth = p.x_type == DType::xq8 ? kIntDepth : kFloatDepth;
+  for (std::int64_t first = 0; first == 0 || first < p.k; first += depth)
+    for (int i = 0; i < p.weights; ++i) {
+      const std::byte* const packed = p.w[i] + at.panel * bytes;
+      const std::int64_t k = min64(depth, p.k - first);
+      for (int r = 0; unpack && r < at.panels; ++r) unpack(packed + r * bytes, first, k, unpacked + r * slot);
+      const bool other = i + 1 < p.weights;  // the next weight, or the next k of the first one
+      const std::int64_t from = other ? first : first + k, to = other ? first + k : min64(from + depth, p.k);
+      const std::byte* const next = (other ? p.w[i + 1] : p.w[0]) + at.panel * bytes + panel_bytes(p.w_type, from);
+      const std::int64_t next_bytes = panel_bytes(p.w_type, to) - panel_bytes(p.w_type, from);
+      const std::byte* const w = unpack ? unpacked : packed + panel_bytes(p.w_type, first);
+      sweep_tokens(p, kernels, at, {w, unpack ? slot : bytes, first, k, i, next, bytes, next_bytes}, sums);
     }
+}
+
+/// A part of a product.
+struct Part {
+  Range panels, tokens;
+};
+
+/// A part whose tokens are ready: x begins with the first one.
+void sweep_all(const Product& p, const Kernels& kernels, const Tokens& x, const Part& part) {
+  const auto [begin, end] = part.panels;
+  for (std::int64_t panel = begin; panel < end;) {
+    const int at_once = kernels.tiles->tile[1][1] && end - panel >= 2 ? 2 : 1;
+    sweep_panels(p, kernels, {x, part.tokens.begin, part.tokens.end - part.tokens.begin, panel, at_once});
+    panel += at_once;
   }
 }
 
-void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& share) {
+void run_tiles(const Product& p, const Kernels& kernels, const Part& part) {
   const int tile = kernels.tiles->tokens;
-  const std::int64_t end = min64(share.tile_end * tile, p.x.count),
-                     step = kChunkTokens / tile * tile;
-  for (std::int64_t chunk = share.tile_begin * tile; chunk < end; chunk += step) {
-    const std::int64_t count = min64(step, end - chunk);
-    const Tokens x = prepare(p, kernels, chunk, count, tile);
-    for (std::int64_t panel = share.panel_begin; panel < share.panel_end;) {
-      const int panels = kernels.tiles->tile[1][1] && share.panel_end - panel >= 2 ? 2 : 1;
-      sweep_panels(p, kernels, {x, chunk, count, panel, panels});
-      panel += panels;
-    }
+  const bool ready = !kernels.product->prepare && !kernels.widen;
+  const std::int64_t step = (ready ? kSweepTokens : kChunkTokens) / tile * tile;
+  for (std::int64_t chunk = part.tokens.begin; chunk < part.tokens.end; chunk += step) {
+    const std::int64_t count = min64(step, part.tokens.end - chunk);
+    sweep_all(p, kernels, prepare(p, kernels, {chunk, chunk + count}, tile), {part.panels, {chunk, chunk + count}});
   }
 }
 
@@ -172,10 +218,10 @@ std::int64_t tile_count(const Product& p, const Kernels& kernels) {
 
 void run_share(const Product& p, const Kernels& kernels, const MatmulShare& share) {
   if (share.panel_begin == share.panel_end || share.tile_begin == share.tile_end) return;
-  if (is_direct(p, kernels))
-    run_direct(p, kernels, share);
-  else
-    run_tiles(p, kernels, share);
+  if (is_direct(p, kernels)) return run_direct(p, kernels, share);
+  const std::int64_t tile = kernels.tiles->tokens;
+  run_tiles(p, kernels,
+            {{share.panel_begin, share.panel_end}, {share.tile_begin * tile, min64(share.tile_end * tile, p.x.count)}});
 }
 
 void run_product(const Product& p) {
@@ -185,17 +231,70 @@ void run_product(const Product& p) {
             matmul_share(panel_count(p.n), tile_count(p, kernels), p.thread, p.threads));
 }
 
-/// Panels [begin, end) of one product for `count` tokens from `first` on.
-void run_fused_part(Product p, const Rows& x, std::int64_t first, std::int64_t count, std::int64_t begin,
-                    std::int64_t end) {
-  p.x = x;
-  p.x.data += first * x.stride;
-  p.x.count = count;
-  p.y.data += first * p.y.stride;
-  if (p.residual.data) p.residual.data += first * p.residual.stride;
-  const Kernels kernels = kernels_for(p.x_type, p.w_type);
-  run_share(p, kernels, {begin, end, 0, tile_count(p, kernels)});
+/// Few tokens: every worker has made all rows, and streams its own panels of all products.
+void stream_fused(const FusedRun& run, const Rows& x) {
+  const std::int64_t thread = run.a.thread, threads = run.a.threads;
+  const Range mine{run.panels * thread / threads, run.panels * (thread + 1) / threads};
+  std::int64_t before = 0;  // panels of the products before this one
+  for (int i = 0; i < run.op.products(); ++i) {
+    Product p = run.parts[i];
+    p.x = x;
+    const std::int64_t begin = mine.begin > before ? mine.begin - before : 0,
+                       end = min64(mine.end - before, panel_count(p.n));
+    if (begin < end) run_panels(p, begin, end);
+    before += panel_count(p.n);
+  }
 }
+
+/// Many tokens: units of two panels and a chunk of tokens. Beyond kDealtRows workers take the next unit from a counter,
+/// so that none waits for one that its core's other users slow down; fewer rows run at the speed of memory, where every
+/// worker's own run of panels is faster (kernels.md, 1.4).
+constexpr std::int64_t kDealtRows = 32, kUnitsPerWorker = 8;
+
+class FusedSweep {
+ public:
+  FusedSweep(const FusedRun& run, std::int64_t rows) : run_(run), rows_(rows) {
+    std::int64_t pairs = 0;
+    for (int i = 0; i < run.op.products(); ++i) pairs += pairs_of(run.parts[i]);
+    const std::int64_t needed = (rows + kSweepTokens - 1) / kSweepTokens,
+                       wanted = (kUnitsPerWorker * run.a.threads + pairs - 1) / pairs, most = rows / kChunkTokens;
+    const std::int64_t chunks = wanted > needed ? (most > needed ? min64(wanted, most) : needed) : needed;
+    chunk_ = up_to_tile((rows + chunks - 1) / chunks);
+    chunks_ = (rows + chunk_ - 1) / chunk_;
+    units_ = pairs * chunks_;
+    const std::int64_t thread = run.a.thread, threads = run.a.threads;
+    next_ = rows > kDealtRows ? take() : units_ * thread / threads;
+    end_ = rows > kDealtRows ? units_ : units_ * (thread + 1) / threads;
+  }
+
+  void run(const Rows& x, const float* const (&prep)[3]) {
+    for (; next_ < end_; next_ = rows_ > kDealtRows ? take() : next_ + 1) {
+      std::int64_t pair = next_ / chunks_;
+      int i = 0;
+      while (pair >= pairs_of(run_.parts[i])) pair -= pairs_of(run_.parts[i++]);
+      unit(i, pair * 2, next_ % chunks_ * chunk_, x, prep[i]);
+    }
+  }
+
+ private:
+  static std::int64_t pairs_of(const Product& p) { return (panel_count(p.n) + 1) / 2; }
+  static std::int64_t up_to_tile(std::int64_t n) { return (n + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens; }
+  std::int64_t take() {
+    return __atomic_fetch_add(reinterpret_cast<std::int32_t*>(run_.a.shared) + 1, 1, __ATOMIC_RELAXED);
+  }
+  void unit(int i, std::int64_t panel, std::int64_t first, const Rows& x, const float* prep) const {
+    Product p = run_.parts[i];
+    p.x = x;
+    const Kernels kernels = kernels_for(p.x_type, p.w_type);
+    const Part part{{panel, min64(panel + 2, panel_count(p.n))}, {first, min64(first + chunk_, rows_)}};
+    if (!prep && (kernels.product->prepare || kernels.widen)) return run_tiles(p, kernels, part);
+    prep += prep ? first * prep_floats(p.w_type, p.k) : 0;
+    sweep_all(p, kernels, {x.data + first * x.stride, x.stride, prep}, part);
+  }
+
+  const FusedRun& run_;
+  std::int64_t rows_, chunk_, chunks_, units_, next_, end_;
+};
 
 }  // namespace
 
@@ -215,22 +314,24 @@ void run_panels(const Product& p, std::int64_t begin, std::int64_t end) {
 
 void fused_linear(const void* op, const KernelArgs& a) noexcept {
   const FusedRun run = fused_run(*static_cast<const FusedLinear*>(op), a);
-  const std::int64_t count = run.parts[0].x.count, unit = kMaxTileTokens;
+  const std::int64_t count = run.parts[0].x.count;
   if (count == 0) return;
-  const Rows x = fused_rows(run);  // every worker: the others wait for its rows
-  const MatmulShare share = matmul_share(run.panels, (count + unit - 1) / unit, a.thread, a.threads);
-  if (share.panel_begin == share.panel_end) return;
-  const std::int64_t last = min64(share.tile_end * unit, count);
-  for (std::int64_t first = share.tile_begin * unit; first < last; first += kChunkTokens) {
-    std::int64_t before = 0;  // panels of the products before this one
-    for (int i = 0; i < run.op.products(); ++i) {
-      const std::int64_t panels = panel_count(run.parts[i].n);
-      const std::int64_t begin = share.panel_begin > before ? share.panel_begin - before : 0,
-                         end = min64(share.panel_end - before, panels);
-      if (begin < end) run_fused_part(run.parts[i], x, first, min64(kChunkTokens, last - first), begin, end);
-      before += panels;
-    }
-  }
+  if (count <= kOwnRows) return stream_fused(run, fused_rows(run));
+  const Kernels first = kernels_for(run.parts[0].x_type, run.parts[0].w_type);
+  const bool prepared = run.op.prologue() && first.product->prepare;
+  float* prep[3] = {};
+  if (prepared) fused_preps(run, prep);
+  const std::int64_t tile = first.tiles->tokens;
+  const Rows x = fused_rows(run, prepared ? tile : 1, [&](const Rows& rows, std::int64_t begin, std::int64_t end) {
+    for (int i = 0; prepared && i < run.op.products(); ++i)
+      if (i == 0 || prep[i] != prep[i - 1]) {
+        Product p = run.parts[i];
+        p.x = rows;
+        const Kernels kernels = kernels_for(p.x_type, p.w_type);
+        prepare_tiles(p, kernels, {begin, end}, static_cast<int>(tile), prep[i] + begin * prep_floats(p.w_type, p.k));
+      }
+  });
+  FusedSweep(run, count).run(x, {prep[0], prep[1], prep[2]});
 }
 
 void linear(const void* op, const KernelArgs& a) noexcept {
