@@ -50,7 +50,7 @@ ScratchNeed fused_scratch(const ScratchQuery& q) {
   need.per_worker += fused_rows_scratch(x, k);
   if (rows > kOwnRows) {
     need.shared = fused_shared_bytes(x, k, rows);
-    for (int i = 0; i < op.products(); ++i) need.shared += fused_prep_bytes(x, q.in[1 + i].dtype, k, rows);
+    for (int i = 0; i < op.products(); ++i) need.shared += fused_ready_bytes(x, q.in[1 + i].dtype, k, rows);
   }
   return need;
 }

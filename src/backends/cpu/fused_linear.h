@@ -14,7 +14,7 @@ constexpr std::int64_t fused_row_bytes(DType to, std::int64_t k) {
 }
 // Few rows every worker makes for itself, which costs less than to wait for the others (kernels.md, 2.5): 0.6 us for
 // a row of 4096. More of them are dealt out and lie in the shared area.
-constexpr std::int64_t kOwnRows = kDirectTokens;
+constexpr std::int64_t kOwnRows = 4;
 
 // A worker's own rows, and a line of f32 between the norm and a cast.
 constexpr std::int64_t fused_rows_scratch(DType to, std::int64_t k) {
@@ -25,10 +25,10 @@ constexpr std::int64_t kFusedCounters = 64;
 constexpr std::int64_t fused_shared_bytes(DType to, std::int64_t k, std::int64_t rows) {
   return kFusedCounters + up64(rows * fused_row_bytes(to, k));
 }
-// What a product with weights of a type reads beside the rows of the shared area (TokenTile::out), and follows them.
-constexpr std::int64_t fused_prep_bytes(DType to, DType w, std::int64_t k, std::int64_t rows) {
+// The rows of the shared area made ready for weights of a type (TokenTile); these follow the rows.
+constexpr std::int64_t fused_ready_bytes(DType to, DType w, std::int64_t k, std::int64_t rows) {
   if (to != DType::xq8) return 0;
-  return up64((rows + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens * prep_floats(w, k) * 4);
+  return up64((rows + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens * ready_bytes(w, k));
 }
 
 }  // namespace

@@ -64,14 +64,14 @@ inline void make_rows(const FusedRun& run, std::int64_t begin, std::int64_t end,
     make_input_row(run.op, reinterpret_cast<const float*>(p.x.at(r)), norm, p.k, to + r * stride, line);
 }
 
-/// The places of what each product reads beside many rows of int8; neighbours with weights of one type share it.
-inline void fused_preps(const FusedRun& run, float* (&prep)[3]) {
+/// The places of many int8 rows made ready for each product; neighbours with weights of one type share them.
+inline void fused_ready(const FusedRun& run, std::byte* (&ready)[3]) {
   const Product* const p = run.parts;
   const std::int64_t rows = p[0].x.count;
   std::int64_t at = fused_shared_bytes(p[0].x_type, p[0].k, rows);
   for (int i = 0; i < run.op.products(); ++i) {
-    prep[i] = i > 0 && p[i].w_type == p[i - 1].w_type ? prep[i - 1] : reinterpret_cast<float*>(run.a.shared + at);
-    at += fused_prep_bytes(p[i].x_type, p[i].w_type, p[i].k, rows);
+    ready[i] = i > 0 && p[i].w_type == p[i - 1].w_type ? ready[i - 1] : run.a.shared + at;
+    at += fused_ready_bytes(p[i].x_type, p[i].w_type, p[i].k, rows);
   }
 }
 

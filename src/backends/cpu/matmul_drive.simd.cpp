@@ -29,12 +29,10 @@ struct Range {
   std::int64_t begin, end;
 };
 
-/// Tokens of a chunk in the form that the kernels read: at `first` with `stride` bytes between
-/// them, and their prep.
+/// Tokens of a chunk in the form that the kernels read: `stride` bytes each. Those of int8 lie tile by tile (TokenTile).
 struct Tokens {
   const std::byte* first;
   std::int64_t stride;
-  const float* prep;
 };
 
 /// The smallest kernel for so many tokens: 1, 2, 4 or `most`.
@@ -43,10 +41,9 @@ int kernel_tokens(int tokens, int most) {
   return tokens <= 4 && power <= most ? power : most;
 }
 
-/// The prep of tokens [tokens.begin, tokens.end) of x, in tiles of `tile`; out: that of the first one.
-void prepare_tiles(const Product& p, const Kernels& kernels, Range tokens, int tile, float* out) {
-  const std::int64_t floats = prep_floats(p.w_type, p.k);
-  for (std::int64_t m = tokens.begin; m < tokens.end; m += tile, out += tile * floats) {
+/// Makes int8 tokens [tokens.begin, tokens.end) ready in tiles of `tile`; out: the place of the first one.
+void prepare_tiles(const Product& p, const Kernels& kernels, Range tokens, int tile, std::byte* out) {
+  for (std::int64_t m = tokens.begin; m < tokens.end; m += tile, out += tile * ready_bytes(p.w_type, p.k)) {
     const int live = static_cast<int>(min64(tile, tokens.end - m));
     kernels.product->prepare({p.x.data + m * p.x.stride, p.x.stride, p.k, kernel_tokens(live, tile), live, out});
   }
@@ -54,38 +51,36 @@ void prepare_tiles(const Product& p, const Kernels& kernels, Range tokens, int t
 
 /// Makes a chunk of tokens ready.
 Tokens prepare(const Product& p, const Kernels& kernels, Range tokens, int tile) {
-  Tokens t{p.x.data + tokens.begin * p.x.stride, p.x.stride, nullptr};
-  auto* out = reinterpret_cast<float*>(p.scratch);
+  Tokens t{p.x.data + tokens.begin * p.x.stride, p.x.stride};
   if (kernels.product->prepare) {
-    prepare_tiles(p, kernels, tokens, tile, out);
-    t.prep = out;
+    prepare_tiles(p, kernels, tokens, tile, p.scratch);
+    t = {p.scratch, ready_bytes(p.w_type, p.k)};
   }
 #if !defined(RLX_ISA_avx512_bf16)
   if (kernels.widen) {
     const auto count = static_cast<int>(tokens.end - tokens.begin);
-    widen_tokens({t.first, t.stride, p.k, count, count, out});
-    t.first = p.scratch;
-    t.stride = p.k * 4;
+    widen_tokens({t.first, t.stride, p.k, count, count, p.scratch});
+    t = {p.scratch, p.k * 4};
   }
 #endif
   return t;
 }
 
 /// Few tokens: the packed panels are decoded in registers and stream from memory once.
-void stream_panels(const Product& p, const Kernels& kernels, const MatmulShare& share, int at_once, TileFn run) {
+void stream_panels(const Product& p, const Kernels& kernels, const MatmulShare& share, std::int64_t ahead) {
   const int live = static_cast<int>(p.x.count), tokens = kernel_tokens(live, kDirectTokens);
   const Tokens x = prepare(p, kernels, {0, live}, kDirectTokens);
   const std::int64_t bytes = panel_bytes(p.w_type, p.k);
   alignas(64) float c[2 * kDirectPanels * kDirectTokens * kLanes];
-  for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += at_once) {
-    const int panels = static_cast<int>(min64(at_once, share.panel_end - panel));
+  for (std::int64_t panel = share.panel_begin; panel < share.panel_end; panel += kDirectPanels) {
+    const int panels = static_cast<int>(min64(kDirectPanels, share.panel_end - panel));
     for (int i = 0; i < p.weights; ++i) {
       Tile t{};
       t.w = p.w[i] + panel * bytes, t.w_stride = bytes;
-      t.x = x.first, t.x_stride = x.stride, t.live = live, t.prep = x.prep;
-      t.k = p.k, t.first = true, t.panels = panels;
+      t.x = x.first, t.x_stride = x.stride, t.live = live;
+      t.k = p.k, t.first = true, t.panels = panels, t.ahead = ahead;
       t.c = c + i * panels * tokens * kLanes;
-      run(t);
+      kernels.product->direct[tokens](t);
     }
     kFinish[static_cast<int>(p.act)](p, {panel, 0, panels, tokens, live, c});
   }
@@ -97,16 +92,12 @@ thread_local ReadingChoice reading_choices[static_cast<int>(DType::xq8)];  // th
 constexpr std::int64_t kLeastTimed = 16 << 10;
 
 void run_direct(const Product& p, const Kernels& kernels, const MatmulShare& share) {
-  const int tokens = kernel_tokens(static_cast<int>(p.x.count), kDirectTokens);
-  if (tokens > 1 || !kernels.product->ahead[0])
-    return stream_panels(p, kernels, share, kDirectPanels, kernels.product->direct[tokens]);
   ReadingChoice& choice = reading_choices[static_cast<int>(p.w_type)];
-  const Reading reading = choice.next();
   const std::int64_t bytes =
       (share.panel_end - share.panel_begin) * panel_bytes(p.w_type, p.k) * p.weights;
-  const bool timed = !choice.done() && bytes >= kLeastTimed;
+  const bool timed = p.x.count == 1 && kernels.product->prepare && !choice.done() && bytes >= kLeastTimed;
   const std::uint64_t start = timed ? __rdtsc() : 0;
-  stream_panels(p, kernels, share, reading.panels, kernels.product->ahead[reading.ahead]);
+  stream_panels(p, kernels, share, timed ? choice.next() : choice.best());
   if (timed) choice.record(static_cast<float>(__rdtsc() - start) / static_cast<float>(bytes));
 }
 
@@ -139,7 +130,8 @@ void prefetch_part(const SweptPanels& p, int panels, std::int64_t tile, std::int
 
 /// All tokens times those panels, in tiles; the last part of the last weight finishes them.
 void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, const SweptPanels& panels, float* sums) {
-  const std::int64_t x_bytes = p.x_type == DType::xq8 ? 1 : p.x_type == DType::f32 || kernels.widen ? 4 : 2;
+  const std::int64_t x_bytes = p.x_type == DType::f32 || kernels.widen ? 4 : 2;
+  const bool int8 = p.x_type == DType::xq8;
   const bool finishes = panels.first + panels.k >= p.k && panels.weight == p.weights - 1;
   const int most = kernels.tiles->tokens;
   Tile t{};
@@ -148,8 +140,8 @@ void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, con
   for (std::int64_t m = 0; m < at.count; m += most) {
     t.live = static_cast<int>(min64(most, at.count - m));
     const int tokens = kernel_tokens(t.live, most);
-    t.x = at.x.first + m * t.x_stride + panels.first * x_bytes;
-    if (at.x.prep) t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, panels.first);
+    t.x = at.x.first + m * t.x_stride +
+          (int8 ? tokens * ready_bytes(p.w_type, panels.first) : panels.first * x_bytes);
     float* const c = sums + m * p.weights * at.panels * kLanes;
     t.c = c + panels.weight * at.panels * tokens * kLanes;
     kernels.tiles->tile[at.panels - 1][tokens](t);
@@ -163,7 +155,7 @@ void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, con
 /// the other, since one pair of unpacked panels fills the L1 cache.
 void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   const MatmulScratch sizes = matmul_scratch(p.x_type, p.w_type, p.k, p.weights);
-  std::byte* const unpacked = p.scratch + sizes.prep;
+  std::byte* const unpacked = p.scratch + sizes.tokens;
   auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
   const UnpackFn unpack = kernels.product->unpack;
   const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / kTilePanels;
@@ -267,12 +259,13 @@ class FusedSweep {
     end_ = rows > kDealtRows ? units_ : units_ * (thread + 1) / threads;
   }
 
-  void run(const Rows& x, const float* const (&prep)[3]) {
+  /// ready: see fused_ready; null where a product makes its tokens ready for itself.
+  void run(const Rows& x, const std::byte* const (&ready)[3]) {
     for (; next_ < end_; next_ = rows_ > kDealtRows ? take() : next_ + 1) {
       std::int64_t pair = next_ / chunks_;
       int i = 0;
       while (pair >= pairs_of(run_.parts[i])) pair -= pairs_of(run_.parts[i++]);
-      unit(i, pair * 2, next_ % chunks_ * chunk_, x, prep[i]);
+      unit(i, pair * 2, next_ % chunks_ * chunk_, x, ready[i]);
     }
   }
 
@@ -282,14 +275,14 @@ class FusedSweep {
   std::int64_t take() {
     return __atomic_fetch_add(reinterpret_cast<std::int32_t*>(run_.a.shared) + 1, 1, __ATOMIC_RELAXED);
   }
-  void unit(int i, std::int64_t panel, std::int64_t first, const Rows& x, const float* prep) const {
+  void unit(int i, std::int64_t panel, std::int64_t first, const Rows& x, const std::byte* ready) const {
     Product p = run_.parts[i];
     p.x = x;
     const Kernels kernels = kernels_for(p.x_type, p.w_type);
     const Part part{{panel, min64(panel + 2, panel_count(p.n))}, {first, min64(first + chunk_, rows_)}};
-    if (!prep && (kernels.product->prepare || kernels.widen)) return run_tiles(p, kernels, part);
-    prep += prep ? first * prep_floats(p.w_type, p.k) : 0;
-    sweep_all(p, kernels, {x.data + first * x.stride, x.stride, prep}, part);
+    if (!ready && (kernels.product->prepare || kernels.widen)) return run_tiles(p, kernels, part);
+    const std::int64_t stride = ready ? ready_bytes(p.w_type, p.k) : x.stride;
+    sweep_all(p, kernels, {(ready ? ready : x.data) + first * stride, stride}, part);
   }
 
   const FusedRun& run_;
@@ -314,24 +307,25 @@ void run_panels(const Product& p, std::int64_t begin, std::int64_t end) {
 
 void fused_linear(const void* op, const KernelArgs& a) noexcept {
   const FusedRun run = fused_run(*static_cast<const FusedLinear*>(op), a);
-  const std::int64_t count = run.parts[0].x.count;
+  const Product& first = run.parts[0];
+  const std::int64_t count = first.x.count;
   if (count == 0) return;
-  if (count <= kOwnRows) return stream_fused(run, fused_rows(run));
-  const Kernels first = kernels_for(run.parts[0].x_type, run.parts[0].w_type);
-  const bool prepared = run.op.prologue() && first.product->prepare;
-  float* prep[3] = {};
-  if (prepared) fused_preps(run, prep);
-  const std::int64_t tile = first.tiles->tokens;
-  const Rows x = fused_rows(run, prepared ? tile : 1, [&](const Rows& rows, std::int64_t begin, std::int64_t end) {
-    for (int i = 0; prepared && i < run.op.products(); ++i)
-      if (i == 0 || prep[i] != prep[i - 1]) {
-        Product p = run.parts[i];
-        p.x = rows;
-        const Kernels kernels = kernels_for(p.x_type, p.w_type);
-        prepare_tiles(p, kernels, {begin, end}, static_cast<int>(tile), prep[i] + begin * prep_floats(p.w_type, p.k));
-      }
+  const Kernels kernels = kernels_for(first.x_type, first.w_type);
+  if (count <= kOwnRows || is_direct(first, kernels)) return stream_fused(run, fused_rows(run));
+  std::byte* ready[3] = {};
+  if (!run.op.prologue() || !kernels.product->prepare)
+    return FusedSweep(run, count).run(fused_rows(run), {ready[0], ready[1], ready[2]});
+  fused_ready(run, ready);
+  const int tile = kernels.tiles->tokens;
+  const Rows x = fused_rows(run, tile, [&](const Rows& rows, std::int64_t begin, std::int64_t end) {
+    for (int i = 0; i < run.op.products(); ++i) {
+      if (i > 0 && ready[i] == ready[i - 1]) continue;
+      Product p = run.parts[i];
+      p.x = rows;
+      prepare_tiles(p, kernels_for(p.x_type, p.w_type), {begin, end}, tile, ready[i] + begin * ready_bytes(p.w_type, p.k));
+    }
   });
-  FusedSweep(run, count).run(x, {prep[0], prep[1], prep[2]});
+  FusedSweep(run, count).run(x, {ready[0], ready[1], ready[2]});
 }
 
 void linear(const void* op, const KernelArgs& a) noexcept {

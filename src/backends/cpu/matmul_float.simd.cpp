@@ -93,7 +93,7 @@ const ProductKernels* float_kernels(DType w) {
 void widen_tokens(const TokenTile& t) noexcept {
   for (int m = 0; m < t.live; ++m) {
     const auto* from = reinterpret_cast<const std::uint16_t*>(t.x + m * t.x_stride);
-    float* to = t.out + m * t.k;
+    float* to = reinterpret_cast<float*>(t.out) + m * t.k;
     std::int64_t i = 0;
     for (; i + kLanes <= t.k; i += kLanes) store(to + i, load_bf16(from + i));
     for (; i < t.k; ++i) {

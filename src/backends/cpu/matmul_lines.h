@@ -5,16 +5,13 @@
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 
-/// Asks for what follows the block in memory, kAheads[Ahead] bytes on: the heavier a type is to decode, the less the
-/// processor runs ahead by itself (kernels.md, 1.5). Near ones go to L1, far ones to L2.
-template <DType D, int Ahead>
-RLX_SIMD void prefetch_block(const std::byte* block) {
-  constexpr int distance = kAheads[Ahead];
-  if constexpr (distance > 0)
-    each_index<(kPanel<D>.block + kLineBytes - 1) / kLineBytes>([&](auto i) RLX_INLINE {
-      _mm_prefetch(reinterpret_cast<const char*>(block + distance + i * kLineBytes),
-                   distance > 4096 ? _MM_HINT_T1 : _MM_HINT_T0);
-    });
+/// Asks for what follows the block in memory, `distance` bytes on: the heavier a type is to decode, the less the
+/// processor runs ahead by itself (kernels.md, 1.5).
+template <DType D>
+RLX_SIMD void prefetch_block(const std::byte* block, std::int64_t distance) {
+  each_index<(kPanel<D>.block + kLineBytes - 1) / kLineBytes>([&](auto i) RLX_INLINE {
+    _mm_prefetch(reinterpret_cast<const char*>(block + distance + i * kLineBytes), _MM_HINT_T0);
+  });
 }
 
 /// The integers of k-step Step (0..7) of a block, as stored; s8 for signed types.

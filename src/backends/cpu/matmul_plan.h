@@ -11,13 +11,8 @@
 namespace rlx::cpu {
 namespace {
 
-constexpr int kDirectTokens = 4;  // up to so many tokens, packed panels are decoded in registers
-constexpr int kDirectPanels =
-    4;  // panels at once with one token: enough loads in flight to fill the memory bus
-// How far ahead of a packed panel a kernel of one token asks for memory, in bytes. Which is best depends on the type,
-// on the machine and on the panels at once (matmul_reading.h).
-constexpr int kAheads[] = {0, 2048, 8192};
-constexpr int kAheadCount = 3;
+constexpr int kDirectTokens = 8;  // up to so many tokens, packed panels are decoded in registers
+constexpr int kDirectPanels = 4;  // of which results are finished together; kernels of floats take them side by side
 constexpr int kTilePanels = 2;     // most panels of a tile
 constexpr int kMaxTileTokens = 8;  // most tokens of a tile
 // Tokens that sweep over a pair of panels, which come from memory and are unpacked once for all of them (1B q8_0, prompt
@@ -41,24 +36,23 @@ constexpr std::int64_t unpacked_bytes(DType d, std::int64_t k) {
   return k / kBlock * unpacked_block(panel_info(d));
 }
 
-// Floats of TokenTile::out per token, for int8 tokens.
-constexpr std::int64_t prep_floats(DType w, std::int64_t k) {
-  return k / kBlock * (1 + panel_info(w).subs());
-}
+// Bytes of an int8 token made ready for weights of a type (TokenTile), per block and in all.
+constexpr std::int64_t ready_block(DType w) { return kBlock + 4 * (1 + panel_info(w).subs()); }
+constexpr std::int64_t ready_bytes(DType w, std::int64_t k) { return k / kBlock * ready_block(w); }
 
 // The parts of a worker's scratch, each a multiple of 64 bytes.
 struct MatmulScratch {
-  std::int64_t prep = 0;    // tokens made ready
+  std::int64_t tokens = 0;  // made ready
   std::int64_t panels = 0;  // unpacked panels
   std::int64_t sums = 0;    // Tile::c of a chunk
-  constexpr std::int64_t total() const { return prep + panels + sums; }
+  constexpr std::int64_t total() const { return tokens + panels + sums; }
 };
 
 constexpr MatmulScratch matmul_scratch(DType x, DType w, std::int64_t k, int weights) {
   const bool int8 = x == DType::xq8;
   MatmulScratch s;
-  if (int8) s.prep = up64(kChunkTokens * 4 * prep_floats(w, k));
-  if (x == DType::bf16) s.prep = up64(kChunkTokens * 4 * k);
+  if (int8) s.tokens = up64(kChunkTokens * ready_bytes(w, k));
+  if (x == DType::bf16) s.tokens = up64(kChunkTokens * 4 * k);
   const std::int64_t panel =
       int8 ? unpacked_bytes(w, min64(k, kIntDepth)) : 64 * min64(k, kFloatDepth);
   s.panels = up64(panel) * kTilePanels;

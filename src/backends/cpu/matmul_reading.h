@@ -1,75 +1,44 @@
-// How packed panels are read for one token: how many side by side, and how far ahead memory is asked for. No way
-// changes a bit of a result, and none is best everywhere (GB/s of two AVX2 threads where the read probe had 20 to 30:
-// q5_0 one panel, 2 KiB ahead 20.6, four panels 12.5; q4_1 four panels, not ahead 14.6, 2 KiB ahead 9.3), so that every
-// thread finds the one for its machine and each type in its first calls, with the weights that it must read anyway.
+// How far ahead a product of one token asks for its weights. No distance changes a bit of a result. 8 KiB were best on
+// Zen 5 for all types, with AVX-512 and with AVX2; elsewhere the heavier types differ, so that every thread finds the
+// distance for its machine and each type in its first calls, with the weights that it must read anyway.
 #pragma once
 
-#include "backends/cpu/matmul_plan.h"
-#include "tensor/dtype.h"
+#include <algorithm>
+#include <cstdint>
 
 namespace rlx::cpu {
 namespace {
 
-struct Reading {
-  std::int8_t panels, ahead;  ///< at once, up to kDirectPanels; place in kAheads
-};
-constexpr Reading kReadings[] = {{1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {2, 2}, {4, 0}, {4, 1}, {4, 2}};
-constexpr int kReadingCount = 9;
+constexpr std::int16_t kAheads[] = {8192, 0, 2048, 4096};  // bytes; the first one until one is found
+constexpr int kAheadCount = 4;
 
-/// All readings in turn, three times; then the three with the best medians, nine times; then the best of these.
+/// All distances in turn, five times; then the one with the least median.
 class ReadingChoice {
  public:
-  Reading next() const { return kReadings[slot()]; }
-  bool done() const { return calls_ >= kFirst + kSecond; }
+  std::int64_t next() const { return kAheads[calls_ % kAheadCount]; }
+  std::int64_t best() const { return kAheads[best_]; }
+  bool done() const { return calls_ >= kRounds * kAheadCount; }
 
   /// What the call took that used next().
   void record(float ticks_per_byte) {
     if (done()) return;
-    if (calls_ < kFirst)
-      first_[calls_ % kReadingCount][calls_ / kReadingCount] = ticks_per_byte;
-    else
-      second_[(calls_ - kFirst) % 3][(calls_ - kFirst) / 3] = ticks_per_byte;
-    ++calls_;
-    if (calls_ == kFirst) choose_three();
-    if (done()) choose_one();
+    times_[calls_ % kAheadCount][calls_ / kAheadCount] = ticks_per_byte;
+    if (++calls_; done()) choose();
   }
 
  private:
-  static constexpr int kFirst = kReadingCount * 3, kSecond = 27;
+  static constexpr int kRounds = 5;
 
-  int slot() const {
-    if (calls_ < kFirst) return calls_ % kReadingCount;
-    return best_[done() ? 0 : (calls_ - kFirst) % 3];
-  }
-  // The median of an odd number of values.
-  template <int N>
-  static float median(float (&v)[N]) {
-    for (int i = 1; i < N; ++i)
-      for (int j = i; j > 0 && v[j] < v[j - 1]; --j) std::swap(v[j], v[j - 1]);
-    return v[N / 2];
-  }
-  void choose_three() {
-    float medians[kReadingCount];
-    for (int r = 0; r < kReadingCount; ++r) medians[r] = median(first_[r]);
-    for (int place = 0; place < 3; ++place) {
-      int least = 0;
-      for (int r = 1; r < kReadingCount; ++r)
-        if (medians[r] < medians[least]) least = r;
-      best_[place] = static_cast<std::int8_t>(least);
-      medians[least] = 3e38f;
+  void choose() {
+    float least = 3e38f;
+    for (int i = 0; i < kAheadCount; ++i) {
+      std::sort(times_[i], times_[i] + kRounds);
+      if (const float median = times_[i][kRounds / 2]; median < least) least = median, best_ = i;
     }
   }
-  void choose_one() {
-    int least = 0;
-    float value = median(second_[0]);
-    for (int place = 1; place < 3; ++place)
-      if (const float m = median(second_[place]); m < value) value = m, least = place;
-    best_[0] = best_[least];
-  }
 
-  int calls_ = 0;
-  std::int8_t best_[3] = {};
-  float first_[kReadingCount][3] = {}, second_[3][9] = {};
+  int calls_ = 0, best_ = 0;
+  float times_[kAheadCount][kRounds] = {};
 };
 
 }  // namespace

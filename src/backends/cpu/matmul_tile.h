@@ -31,13 +31,13 @@ inline constexpr PanelInfo kPanel = panel_info(D);
 struct Tile {
   const std::byte* w;     ///< the first panel: as packed, or as the unpack function left it
   std::int64_t w_stride;  ///< bytes to the next panel
-  const std::byte* x;     ///< the first token at the first k
+  const std::byte* x;     ///< the first token at the first k; int8 tokens: the tile's blocks (TokenTile) from there on
   std::int64_t x_stride;  ///< bytes to the next token
   int live;  ///< tokens that are there; a kernel for more reads the first one again for the others
-  const float* prep;  ///< int8 tokens: see prepare_tokens; at the first k
-  std::int64_t k;     ///< how many k
-  bool first;         ///< sums begin at 0, not at c
-  int panels;         ///< direct kernels: how many, up to kDirectPanels
+  std::int64_t k;      ///< how many k
+  bool first;          ///< sums begin at 0, not at c
+  int panels;          ///< direct kernels: how many, up to kDirectPanels
+  std::int64_t ahead;  ///< direct kernels of int8 tokens: the distance at which they ask for memory; 0: they do not
   float* c;           ///< [panels][tokens][16]
 };
 using TileFn = void (*)(const Tile&) noexcept;
@@ -63,14 +63,14 @@ RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
 using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64_t k,
                           std::byte* out) noexcept;
 
-/// Tokens of one tile. For int8 tokens prep gets, per block of 32 k: float d[tokens], then for each
-/// scale of the weights in the block [tokens] of float d * sum (types with a minimum) or int32
-/// -offset * sum. Widened bf16 tokens: f32 [tokens][k].
+/// Tokens of one tile. For int8 tokens `out` gets, per block of 32 k: s8 [8 steps][tokens][4], float d[tokens], then for
+/// each scale of the weights in the block [tokens] of float d * sum (types with a minimum) or int32 -offset * sum:
+/// a kernel reads one stream. Widened bf16 tokens: f32 [tokens][k].
 struct TokenTile {
   const std::byte* x;
   std::int64_t x_stride, k;
   int tokens, live;  ///< the values of tokens beyond `live` are 0
-  float* out;
+  std::byte* out;
 };
 using PrepareFn = void (*)(const TokenTile&) noexcept;
 
@@ -84,8 +84,7 @@ struct TileKernels {
 
 /// The rest for one pair of types. Absent functions are null.
 struct ProductKernels {
-  TileFn direct[kDirectTokens + 1] = {};  ///< [tokens: 1, 2, 4], packed panels
-  TileFn ahead[kAheadCount] = {};         ///< as direct[1], one for each of kAheads; null: direct[1] is all
+  TileFn direct[kDirectTokens + 1] = {};  ///< [tokens: 1, 2, 4, 8], packed panels
   UnpackFn unpack = nullptr;              ///< null: tiles read the packed panel
   PrepareFn prepare = nullptr;            ///< of int8 tokens
 };
