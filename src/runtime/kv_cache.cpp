@@ -7,18 +7,19 @@ namespace {
 
 constexpr std::int64_t kAlign = 64;
 
+// The pages of a head lie one after the other: a sequence's own are then one stream of memory for attention (head dim
+// 64, bf16, from DRAM on Zen 5: 28 GB/s of a thread, with the heads of a page together 20).
 struct PoolSize {
-  std::int64_t k_head, v_head, k_page, v_page, bytes;
+  std::int64_t k_page, v_page, k_head, v_head, k, v;  // k, v: of all heads
 };
 
 PoolSize pool_size(const StateEntry& s, const Backend& backend, std::int64_t pages) {
   const std::int64_t heads = s.shape.dim(0).evaluate({});
   const KvHeadBytes head = backend.kv_head_bytes(s.shape.dtype, s.shape.dim(1).evaluate({}));
-  PoolSize p{round_up(head.k, kAlign), round_up(head.v, kAlign), 0, 0, 0};
-  p.k_page = require(checked_mul(p.k_head, heads), "KV cache");
-  p.v_page = require(checked_mul(p.v_head, heads), "KV cache");
-  p.bytes =
-      require(checked_mul(require(checked_add(p.k_page, p.v_page), "KV cache"), pages), "KV cache");
+  const auto times = [](std::int64_t a, std::int64_t b) { return require(checked_mul(a, b), "KV cache"); };
+  PoolSize p{round_up(head.k, kAlign), round_up(head.v, kAlign)};
+  p.k_head = times(p.k_page, pages), p.v_head = times(p.v_page, pages);
+  p.k = times(p.k_head, heads), p.v = times(p.v_head, heads);
   return p;
 }
 
@@ -45,8 +46,10 @@ std::int64_t KvCache::bytes_for(const Program& program, const Backend& backend, 
   std::int64_t sum = 0;
   for (const StateEntry& s : program.states) {
     std::int64_t bytes = 0;
-    if (s.shape.kind == ShapeKind::kv)
-      bytes = pool_size(s, backend, page_count(slots, context)).bytes;
+    if (s.shape.kind == ShapeKind::kv) {
+      const PoolSize p = pool_size(s, backend, page_count(slots, context));
+      bytes = require(checked_add(p.k, p.v), "KV cache");
+    }
     if (s.shape.kind == ShapeKind::recurrent) bytes = recurrent_bytes(s, slots);
     sum = require(checked_add(sum, bytes), "KV cache");
   }
@@ -77,9 +80,9 @@ KvCache::KvCache(const Program& program, const Backend& backend, std::int64_t sl
       continue;
     }
     const PoolSize p = pool_size(s, backend, pages);
-    pools_.push_back({at, at + p.k_page * pages, p.k_page, p.k_head, p.v_page, p.v_head, pages});
+    pools_.push_back({at, at + p.k, p.k_page, p.k_head, p.v_page, p.v_head, pages});
     states_.push_back(&pools_.back());
-    at += p.bytes;
+    at += p.k + p.v;
   }
 }
 

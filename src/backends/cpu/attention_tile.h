@@ -22,7 +22,7 @@ constexpr bool kPairs = false;
 // or V, one broadcast.
 #if defined(RLX_WIDE)
 constexpr int kRows = 6, kRowsQ8 = 6;
-constexpr int vectors_at_once(int rows) { return rows <= 2 ? 4 : 2; }
+constexpr int vectors_at_once(int) { return 4; }
 #elif defined(RLX_ISA_avx2)
 constexpr int kRows = 6, kRowsQ8 = 2;
 constexpr int vectors_at_once(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
@@ -80,9 +80,10 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
         unroll<N>([&](auto n) RLX_INLINE { dot[r][n] = start; });
       });
       const std::byte* line = k + k_scale_bytes(head_dim) + g * 8 * 64;
-      for (int step = 0; step < 8; ++step, line += 64)
+      const std::byte* ahead = k + k_scale_bytes(head_dim) + g * 8 * N * 64 + page.next_k;
+      for (int step = 0; step < 8; ++step, line += 64, ahead += N * 64)
         unroll<N>([&](auto n) RLX_INLINE {
-          prefetch(line + n * next + page.next_k);
+          prefetch(ahead + n * 64);
           const SignedLine w = signed_line(load_line(line + n * next));
           unroll<R>([&](auto r) RLX_INLINE {
             const x4 x = load_x4(reinterpret_cast<const signed char*>(q + r * width) + g * kKvGroup + step * 4);
@@ -100,7 +101,7 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
     for (std::int64_t i = 0; i < head_dim; i += 2) {
       i32x16 pair[N];
       unroll<N>([&](auto n) RLX_INLINE {
-        prefetch(k + n * next + i * 32 + page.next_k);
+        prefetch(k + (i / 2 * N + n) * 64 + page.next_k);
         pair[n] = load_i32(k + n * next + i * 32);
       });
 #if defined(RLX_ISA_avx512_bf16)
@@ -130,7 +131,7 @@ void score_panels(const float* q, const Page& page, int panel, float* scores) no
       f32x16 key[N];
       unroll<N>([&](auto n) RLX_INLINE {
         const std::byte* at_lane = k + n * next + i * kStep;
-        prefetch(at_lane + page.next_k);
+        prefetch(k + (i * N + n) * kStep + page.next_k);
         if constexpr (D == DType::f32)
           key[n] = load(reinterpret_cast<const float*>(at_lane));
         else
