@@ -67,12 +67,10 @@ bool accepts_amx(const KernelQuery& q) {
   return true;
 }
 ScratchNeed amx_scratch_need(const ScratchQuery& q) {
-  const FusedLinear& op = fused_op(q.op);
   const std::int64_t k = q.in[1].dims[1], rows = rows_of_input(q);
   ScratchNeed need = fused_scratch(q);  // of few rows, which the vector units take
-  need.per_worker =
-      std::max(need.per_worker, fused_rows_scratch(DType::bf16, k) + amx_scratch(op.gated ? 2 : 1));
-  if (rows > kOwnRows) need.shared = std::max(need.shared, fused_shared_bytes(DType::bf16, k, amx_rows(rows)));
+  need.per_worker = std::max(need.per_worker, kAmxScratch);
+  if (rows > kOwnRows) need.shared = std::max(need.shared, kFusedCounters + up64(amx_rows_bytes(rows, k)));
   return need;
 }
 #endif

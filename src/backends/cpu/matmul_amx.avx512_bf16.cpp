@@ -1,195 +1,211 @@
 // FusedLinear for many rows on the tile registers (AMX): rows become bf16, panels are unpacked to pairs of bf16, sums
 // are f32. A tile instruction adds 32 k in an order of its own, so results differ in the last bits from those of other
-// rows of the table: these run under --fast only (kernels.md, 2.8).
+// rows of the table: these run under --fast only (kernels.md, 2.8). An output is one chain over k in steps of 32,
+// whatever the number of threads, rows and panels.
 #include "backends/cpu/fused_run.h"
 #include "backends/cpu/matmul_amx.h"
+#include "backends/cpu/matmul_amx_unpack.h"
 #include "backends/cpu/matmul_finish.h"
-#include "backends/cpu/matmul_float.h"
 
 #define RLX_AMX __attribute__((target("amx-tile,amx-bf16")))
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
 
-constexpr int kTileRows = 16;  // of a tile register: rows of 64 bytes
-
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows, kTileRows};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16};
 };
-
-/// Two columns of a panel as one line of pairs.
-RLX_SIMD void store_pairs(std::byte* to, f32x16 even, f32x16 odd) {
-  const auto halves = [](f32x16 v) RLX_INLINE {
-    return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v.v)));
-  };
-  _mm512_storeu_si512(to, _mm512_or_si512(halves(even), _mm512_slli_epi32(halves(odd), 16)));
-}
-
-/// Columns [first, first + k) of a packed panel as lines of pairs; both are multiples of the group, or k ends it.
-template <DType D>
-void pair_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std::byte* out) noexcept {
-  constexpr PanelInfo p = kPanel<D>;
-  if constexpr (p.group == 0) {
-    f32x16 even = zero_f32();
-    constexpr std::int64_t column = D == DType::f32 ? 64 : 32;
-    widen_floats<D>(panel + first * column, k, [&](std::int64_t i, f32x16 w) RLX_INLINE {
-      if (i % 2 == 0)
-        even = w;
-      else
-        store_pairs(out + i / 2 * kLineBytes, even, w);
-    });
-  } else {
-    const std::byte* group = panel + first / p.group * p.group_bytes();
-    for (std::int64_t done = 0; done < k; done += p.group, group += p.group_bytes()) {
-      const int blocks = static_cast<int>(min64(p.group, k - done) / kBlock);
-      for (int b = 0; b < blocks; ++b, out += kBlock / 2 * kLineBytes) {
-        f32x16 even = zero_f32();
-        widen_block<D>(group, b, [&](auto i, f32x16 w) RLX_INLINE {
-          if constexpr (i % 2 == 0)
-            even = w;
-          else
-            store_pairs(out + i / 2 * kLineBytes, even, w);
-        });
-      }
-    }
-  }
-}
-
-UnpackFn pair_unpack_of(DType w) {
-  switch (w) {
-#define RLX_CASE(type) \
-  case DType::type:    \
-    return pair_unpack<DType::type>;
-    RLX_CASE(f32)
-    RLX_CASE(f16)
-    RLX_CASE(bf16)
-    RLX_CASE(q4_0)
-    RLX_CASE(q4_1)
-    RLX_CASE(q5_0)
-    RLX_CASE(q5_1)
-    RLX_CASE(q8_0)
-    RLX_CASE(iq4_nl)
-    RLX_CASE(q2_K)
-    RLX_CASE(q3_K)
-    RLX_CASE(q4_K)
-    RLX_CASE(q5_K)
-    RLX_CASE(q6_K)
-#undef RLX_CASE
-    default:
-      return nullptr;
-  }
-}
-
-/// 32 tokens times two panels: c[panel][32][16] += x w^T over k columns, or = when `first`.
-struct AmxTile {
-  const std::byte* x;
-  std::int64_t x_stride;
-  const std::byte* w[2];
-  std::int64_t k;
-  bool first;
-  float* c[2];
-};
-
-RLX_AMX void amx_tile(const AmxTile& t) {
-  constexpr std::int64_t kSums = kTileRows * kLanes;  // floats of a tile of sums
-  const std::byte* const low = t.x + kTileRows * t.x_stride;
-  if (t.first) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  } else {
-    _tile_loadd(0, t.c[0], kLineBytes);
-    _tile_loadd(1, t.c[1], kLineBytes);
-    _tile_loadd(2, t.c[0] + kSums, kLineBytes);
-    _tile_loadd(3, t.c[1] + kSums, kLineBytes);
-  }
-  for (std::int64_t k = 0; k < t.k; k += 2 * kTileRows) {
-    _tile_loadd(4, t.x + k * 2, t.x_stride);
-    _tile_loadd(6, t.w[0] + k * 32, kLineBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, t.w[1] + k * 32, kLineBytes);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, low + k * 2, t.x_stride);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, t.c[0], kLineBytes);
-  _tile_stored(1, t.c[1], kLineBytes);
-  _tile_stored(2, t.c[0] + kSums, kLineBytes);
-  _tile_stored(3, t.c[1] + kSums, kLineBytes);
-}
-
-/// One or two panels of a product, and a chunk of tokens that sweeps over them.
-struct AmxSweep {
-  std::int64_t panel;
-  int panels;
-  std::int64_t first_token, count;
-};
-
-void amx_panels(const Product& p, const Rows& x, const AmxSweep& at, std::byte* scratch) {
-  const auto [panel, panels, first_token, count] = at;
-  const UnpackFn unpack = pair_unpack_of(p.w_type);
-  const std::int64_t bytes = panel_bytes(p.w_type, p.k);
-  std::byte* const unpacked = scratch;
-  auto* const sums = reinterpret_cast<float*>(scratch + kAmxPanelBytes * p.weights * kTilePanels);
-  const std::int64_t tile_sums = std::int64_t{p.weights} * kTilePanels * kAmxTokens * kLanes;
-  for (std::int64_t k = 0; k < p.k; k += kAmxDepth) {
-    const std::int64_t depth = min64(kAmxDepth, p.k - k);
-    for (int i = 0; i < p.weights * panels; ++i)
-      unpack(p.w[i / panels] + (panel + i % panels) * bytes, k, depth,
-             unpacked + (i / panels * kTilePanels + i % panels) * kAmxPanelBytes);
-    for (std::int64_t m = 0; m < count; m += kAmxTokens) {
-      float* const c = sums + m / kAmxTokens * tile_sums;
-      for (int i = 0; i < p.weights; ++i) {
-        AmxTile t{x.data + (first_token + m) * x.stride + k * 2, x.stride, {}, depth, k == 0, {}};
-        for (int r = 0; r < kTilePanels; ++r) {
-          // Without a second panel the first one stands in: its sums go where nobody reads them.
-          t.w[r] = unpacked + (i * kTilePanels + (r < panels ? r : 0)) * kAmxPanelBytes;
-          t.c[r] = c + (i * panels + (r < panels ? r : 0)) * kAmxTokens * kLanes;
-        }
-        if (panels == 1) t.c[1] = sums + kAmxChunk / kAmxTokens * tile_sums;
-        amx_tile(t);
-      }
-      if (k + depth >= p.k)
-        kFinish[static_cast<int>(p.act)](
-            p, {panel, first_token + m, panels, kAmxTokens, static_cast<int>(min64(kAmxTokens, count - m)), c});
-    }
-  }
-}
-
 RLX_AMX void configure() {
   static constexpr TileConfig kConfig;
   _tile_loadconfig(&kConfig);
 }
 RLX_AMX void release() { _tile_release(); }
 
+/// What the workers of a call share, zeroed when it begins.
+struct Counters {
+  std::int32_t arrived;  ///< workers that have no more rows to make
+  std::int32_t rows;     ///< the next row to make
+  std::int32_t panels;   ///< the next panel of the next chunk
+};
+static_assert(sizeof(Counters) <= kFusedCounters);
+
+// ---- rows ----
+
+// Rows were written by other workers: without asking ahead a line costs 40 ns, since the processor's own prefetching
+// ends with a page.
+RLX_SIMD void ask_ahead(const float* x) { _mm_prefetch(reinterpret_cast<const char*>(x + 512), _MM_HINT_T0); }
+
+/// 1 / rms of a row, or 1 without a norm. Two partial sums: other last bits than RmsNorm, as all of these kernels.
+float row_scale(const FusedLinear& op, const float* x, std::int64_t k) noexcept {
+  if (!op.norm) return 1.0f;
+  f32x16 even = zero_f32(), odd = zero_f32();
+  for (std::int64_t i = 0; i < k; i += 2 * kLanes) {
+    ask_ahead(x + i);
+    ask_ahead(x + i + kLanes);
+    even = fma(load(x + i), load(x + i), even);
+    odd = fma(load(x + i + kLanes), load(x + i + kLanes), odd);
+  }
+  return inverse_rms(sum(even + odd), k, op.eps);
+}
+
+/// A row as bf16, 32 k at a time: its line in each tile of the strip. (Subnormals become 0, as in the tiles.)
+void pack_row(const FusedRun& run, const float* x, const float* norm, std::byte* to) noexcept {
+  const std::int64_t k = run.parts[0].k;
+  const f32x16 scale = set1(row_scale(run.op, x, k)), offset = set1(run.op.weight_offset);
+  for (std::int64_t i = 0; i < k; i += kAmxStep, to += 2 * kAmxTileBytes) {
+    f32x16 low = load(x + i), high = load(x + i + kLanes);
+    if (norm) {
+      low = low * scale * (load(norm + i) + offset);
+      high = high * scale * (load(norm + i + kLanes) + offset);
+    } else {
+      ask_ahead(x + i);
+      ask_ahead(x + i + kLanes);
+    }
+    _mm512_storeu_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
+  }
+}
+
+/// All rows in strips of 32: [strip][k / 32][32 rows][32] bf16, so that a tile is 1 KiB without gaps: rows of 4 KiB or
+/// more would all fall on the same lines of L1. Returns when every worker has made its rows.
+const std::byte* pack_rows(const FusedRun& run) noexcept {
+  constexpr std::int32_t kRun = 4;
+  const KernelArgs& a = run.a;
+  auto* const counters = reinterpret_cast<Counters*>(a.shared);
+  std::byte* const packed = a.shared + kFusedCounters;
+  const Product& p = run.parts[0];
+  const auto* norm = run.op.norm ? static_cast<const float*>(a.in[run.op.norm_at()].data) : nullptr;
+  for (;;) {
+    const std::int64_t first = __atomic_fetch_add(&counters->rows, kRun, __ATOMIC_RELAXED);
+    if (first >= p.x.count) break;
+    for (std::int64_t r = first; r < min64(first + kRun, p.x.count); ++r)
+      pack_row(run, reinterpret_cast<const float*>(p.x.at(r)), norm,
+               packed + r / kAmxTokens * kAmxTokens * p.k * 2 + r % kAmxTokens * kLineBytes);
+  }
+  meet(&counters->arrived, a.threads);
+  return packed;
+}
+
+// ---- products ----
+
+/// A strip of rows times a panel: c[32][16] += x w^T over k columns, or = when `first`.
+struct AmxTile {
+  const std::byte* x;
+  const std::byte* w;
+  std::int64_t k;
+  bool first;
+  float* c;
+  const std::byte* ahead;  ///< what the next tiles read of the rows
+  int lines;               ///< of it, for each step
+};
+
+// With a busy neighbour on its core, a thread has hardly more tile registers than it can name: an instruction waits
+// until an older one gives a register back, and the usual two by two tiles (all eight in use) run at a quarter of the
+// peak (0.57 of 2.35 TFLOP/s). Two sums, two factors that are zeroed after their last use (which frees them) and four
+// tiles that are never touched run at half of it there (1.15), and no slower elsewhere.
+RLX_AMX inline void amx_tile(const AmxTile& t) {
+  constexpr std::int64_t kHalf = kAmxTileSums / 2;
+  if (t.first) {
+    _tile_zero(0);
+    _tile_zero(1);
+  } else {
+    _tile_loadd(0, t.c, kLineBytes);
+    _tile_loadd(1, t.c + kHalf, kLineBytes);
+  }
+  const std::byte *x = t.x, *w = t.w, *ahead = t.ahead;
+  for (std::int64_t k = 0; k < t.k; k += kAmxStep, x += 2 * kAmxTileBytes, w += kAmxTileBytes) {
+    _tile_loadd(3, w, kLineBytes);
+    _tile_loadd(2, x, kLineBytes);
+    _tile_dpbf16ps(0, 2, 3);
+    _tile_loadd(2, x + kAmxTileBytes, kLineBytes);
+    _tile_dpbf16ps(1, 2, 3);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int i = 0; i < t.lines; ++i, ahead += kLineBytes)
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+  }
+  _tile_stored(0, t.c, kLineBytes);
+  _tile_stored(1, t.c + kHalf, kLineBytes);
+  _tile_zero(0);
+  _tile_zero(1);
+}
+
+/// Some panels of a product, and a chunk of rows that sweeps over them.
+struct AmxSweep {
+  std::int64_t panel;
+  int panels;
+  std::int64_t first_token, count;
+};
+
+RLX_AMX void amx_panels(const Product& p, const std::byte* rows, const AmxSweep& at, std::byte* scratch) {
+  const UnpackFn unpack = pair_unpack_of(p.w_type);
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k);
+  const int tiles = p.weights * at.panels;
+  auto* const sums = reinterpret_cast<float*>(scratch + kAmxPanels * kAmxPanelBytes);
+  const std::byte* const strips = rows + at.first_token * p.k * 2;
+  // The strip's next columns, or the next strip: 32 lines for each step of one panel.
+  const int lines = (kAmxTokens + tiles - 1) / tiles;
+  for (std::int64_t k = 0; k < p.k; k += kAmxDepth) {
+    const std::int64_t depth = min64(kAmxDepth, p.k - k);
+    for (int i = 0; i < tiles; ++i)
+      unpack(p.w[i / at.panels] + (at.panel + i % at.panels) * bytes, k, depth, scratch + i * kAmxPanelBytes);
+    for (std::int64_t m = 0; m < at.count; m += kAmxTokens) {
+      float* const c = sums + m / kAmxTokens * tiles * kAmxTileSums;
+      const std::byte* x = strips + m * p.k * 2 + k * kAmxTokens * 2;
+      for (std::int64_t inner = 0; inner < depth; inner += kAmxInner, x += kAmxInner * kAmxTokens * 2) {
+        const std::int64_t columns = min64(kAmxInner, depth - inner);
+        const std::byte* ahead = x + kAmxInner * kAmxTokens * 2;
+        for (int i = 0; i < tiles; ++i) {
+          const std::byte* w = scratch + i * kAmxPanelBytes + inner * 32;
+          amx_tile({x, w, columns, k + inner == 0, c + i * kAmxTileSums, ahead, lines});
+          ahead += columns / kAmxStep * lines * kLineBytes;
+        }
+      }
+      if (k + depth >= p.k)
+        kFinish[static_cast<int>(p.act)](p, {at.panel, at.first_token + m, at.panels, kAmxTokens,
+                                             static_cast<int>(min64(kAmxTokens, at.count - m)), c});
+    }
+  }
+}
+
+/// Takes panels of a chunk from what is left: runs that grow shorter towards the end, since a thread with a busy
+/// neighbour is half as fast as others. Null: nothing is left.
+const Product* take_panels(const FusedRun& run, std::int32_t* next, AmxSweep& to) noexcept {
+  const std::int64_t rows = run.parts[0].x.count, chunks = (rows + kAmxChunk - 1) / kAmxChunk;
+  std::int32_t at = __atomic_load_n(next, __ATOMIC_RELAXED);
+  for (;;) {
+    const std::int64_t left = chunks * run.panels - at;
+    if (left <= 0) return nullptr;
+    const Product* p = run.parts;
+    std::int64_t panel = at % run.panels;
+    for (; panel >= panel_count(p->n); ++p) panel -= panel_count(p->n);
+    const std::int64_t least = kAmxLeastPanels / p->weights, most = kAmxPanels / p->weights;
+    const std::int64_t fair = left / (2 * run.a.threads), wanted = min64(fair > least ? fair : least, most);
+    const std::int64_t panels = min64(wanted, panel_count(p->n) - panel);
+    if (!__atomic_compare_exchange_n(next, &at, at + static_cast<std::int32_t>(panels), true, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+      continue;
+    const std::int64_t token = at / run.panels * kAmxChunk;
+    to = {panel, static_cast<int>(panels), token, min64(kAmxChunk, rows - token)};
+    return p;
+  }
+}
+
 }  // namespace
 
 void fused_linear_amx(const void* op, const KernelArgs& a) noexcept {
-  FusedLinear attrs = *static_cast<const FusedLinear*>(op);
+  const auto& attrs = *static_cast<const FusedLinear*>(op);
   if (rows_of(a.in[0]).count < kAmxLeastRows) {
     attrs.to == DType::bf16 ? fused_linear(op, a) : avx512::fused_linear(op, a);
     return;
   }
-  attrs.to = DType::bf16;
   const FusedRun run = fused_run(attrs, a);
-  const Rows x = fused_rows(run);
-  const MatmulShare share = matmul_share(run.panels, 1, a.thread, a.threads);
-  std::byte* const scratch = a.scratch + fused_rows_scratch(DType::bf16, run.parts[0].k);
+  const std::byte* const rows = pack_rows(run);
+  std::int32_t* const counter = &reinterpret_cast<Counters*>(a.shared)->panels;
   configure();
-  for (std::int64_t first = 0; first < x.count; first += kAmxChunk) {
-    std::int64_t before = 0;  // panels of the products before this one
-    for (int i = 0; i < attrs.products(); ++i) {
-      const Product& p = run.parts[i];
-      const std::int64_t panels = panel_count(p.n), end = min64(share.panel_end - before, panels);
-      for (std::int64_t panel = share.panel_begin > before ? share.panel_begin - before : 0; panel < end; panel += 2)
-        amx_panels(p, x, {panel, panel + 2 <= end ? 2 : 1, first, min64(kAmxChunk, x.count - first)}, scratch);
-      before += panels;
-    }
-  }
+  AmxSweep sweep{};
+  while (const Product* p = take_panels(run, counter, sweep)) amx_panels(*p, rows, sweep, a.scratch);
   release();
 }
 
