@@ -1,6 +1,6 @@
 // Attention over the rows of a step. A job is one head of up to 64 queries of a sequence, over tiles of 64 keys counted
-// from the start of the sequence; the softmax runs over the tiles with a running maximum. What a row gets depends on its
-// sequence alone: the same bits for any batch and any number of threads.
+// from the start of the sequence; the softmax runs over the tiles with a running maximum. What a row gets depends on
+// its sequence alone: the same bits for any batch and any number of threads.
 #include "backends/cpu/dense_attention.h"
 
 #include <type_traits>

@@ -138,6 +138,11 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
       for (int i = 0; i < p.weights; ++i) {
         t.w = kernels.product->unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
         t.c = c + i * at.panels * tokens * kLanes;
+        // The panel that the next sweep reads at this place, by the first tiles: it comes while they multiply.
+        const std::int64_t turn = m / kernels.tiles->tokens;
+        t.ahead = nullptr;
+        if (!kernels.product->unpack && turn < at.panels && at.panel + at.panels + turn < panel_count(p.n))
+          t.ahead = t.w + (at.panels + turn) * bytes;
         kernels.tiles->tile[at.panels - 1][tokens](t);
       }
       if (k + t.k >= p.k)

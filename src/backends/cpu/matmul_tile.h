@@ -39,6 +39,8 @@ struct Tile {
   bool first;         ///< sums begin at 0, not at c
   int panels;         ///< direct kernels: how many, up to kDirectPanels
   float* c;           ///< [panels][tokens][16]
+  /// Tiles of floats ask for k lines from here, one a step: a panel that is needed soon. Null: nothing.
+  const std::byte* ahead;
 };
 using TileFn = void (*)(const Tile&) noexcept;
 
@@ -57,6 +59,12 @@ RLX_SIMD void load_sums(const Tile& t, f32x16 (&f)[R][M]) {
 template <int R, int M>
 RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
   each_index<R * M>([&](auto i) RLX_INLINE { store(t.c + i * kLanes, f[i / M][i % M]); });
+}
+
+/// What a tile asks for ahead; where nothing is, its own panel, which is in the cache.
+RLX_SIMD void prefetch_ahead(const Tile& t, std::int64_t line) {
+  const std::byte* from = t.ahead ? t.ahead : t.w;
+  _mm_prefetch(reinterpret_cast<const char*>(from + line * kLineBytes), _MM_HINT_T1);
 }
 
 /// Unpacks k columns of a packed panel from column `first` on.
