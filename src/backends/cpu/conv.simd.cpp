@@ -152,8 +152,8 @@ void make_runs(Tile& tile, std::int64_t first) {
   }
 }
 
-/// Fills the panel and space.where with these k, for whole vectors of places: tap by tap, whose channels lie `taps` rows
-/// from one another.
+/// Fills the panel and space.where with these k, for whole vectors of places: tap by tap, whose channels lie `taps`
+/// rows from one another.
 void fill_panel(const Tile& tile, Range of_k) {
   const Job& job = tile.job;
   const PhaseAxis(&axis)[3] = tile.phase.axis;

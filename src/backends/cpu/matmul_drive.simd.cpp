@@ -135,6 +135,8 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
       if (at.x.prep)
         t.prep = at.x.prep + m * prep_floats(p.w_type, p.k) + tokens * prep_floats(p.w_type, k);
       float* const c = sums + m * p.weights * at.panels * kLanes;
+      const TileSums done{at.panel, at.chunk + m, at.panels, tokens, t.live, c};
+      if (k + t.k >= p.k) prefetch_result(p, done);
       for (int i = 0; i < p.weights; ++i) {
         t.w = kernels.product->unpack ? unpacked + i * at.panels * slot : p.w[i] + at.panel * bytes;
         t.c = c + i * at.panels * tokens * kLanes;
@@ -145,8 +147,7 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
           t.ahead = t.w + (at.panels + turn) * bytes;
         kernels.tiles->tile[at.panels - 1][tokens](t);
       }
-      if (k + t.k >= p.k)
-        kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
+      if (k + t.k >= p.k) kFinish[static_cast<int>(p.act)](p, done);
     }
   }
 }
