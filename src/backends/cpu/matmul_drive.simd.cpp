@@ -152,11 +152,18 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   }
 }
 
+/// Tokens of a chunk so that chunks are about equal: the panels come from memory for each, and a last one of 5 tokens
+/// (ViT: 197) would wait for them (ViT-base 82 -> 76 ms).
+std::int64_t even_chunk(std::int64_t tokens, int tile) {
+  const std::int64_t most = kChunkTokens / tile * tile, chunks = (tokens + most - 1) / most;
+  return ((tokens + chunks - 1) / chunks + tile - 1) / tile * tile;
+}
+
 void run_tiles(const Product& p, const Kernels& kernels, const MatmulShare& share) {
   const int tile = kernels.tiles->tokens;
   const std::int64_t end = min64(share.tile_end * tile, p.x.count),
-                     step = kChunkTokens / tile * tile;
-  for (std::int64_t chunk = share.tile_begin * tile; chunk < end; chunk += step) {
+                     begin = share.tile_begin * tile, step = even_chunk(end - begin, tile);
+  for (std::int64_t chunk = begin; chunk < end; chunk += step) {
     const std::int64_t count = min64(step, end - chunk);
     const Tokens x = prepare(p, kernels, chunk, count, tile);
     for (std::int64_t panel = share.panel_begin; panel < share.panel_end;) {
@@ -226,14 +233,15 @@ void fused_linear(const void* op, const KernelArgs& a) noexcept {
   const Rows x = fused_rows(run);  // every worker: the others wait for its rows
   const MatmulShare share = matmul_share(run.panels, (count + unit - 1) / unit, a.thread, a.threads);
   if (share.panel_begin == share.panel_end) return;
-  const std::int64_t last = min64(share.tile_end * unit, count);
-  for (std::int64_t first = share.tile_begin * unit; first < last; first += kChunkTokens) {
+  const std::int64_t last = min64(share.tile_end * unit, count), begin_row = share.tile_begin * unit,
+                     step = even_chunk(last - begin_row, kMaxTileTokens);
+  for (std::int64_t first = begin_row; first < last; first += step) {
     std::int64_t before = 0;  // panels of the products before this one
     for (int i = 0; i < run.op.products(); ++i) {
       const std::int64_t panels = panel_count(run.parts[i].n);
       const std::int64_t begin = share.panel_begin > before ? share.panel_begin - before : 0,
                          end = min64(share.panel_end - before, panels);
-      if (begin < end) run_fused_part(run.parts[i], x, first, min64(kChunkTokens, last - first), begin, end);
+      if (begin < end) run_fused_part(run.parts[i], x, first, min64(step, last - first), begin, end);
       before += panels;
     }
   }
