@@ -125,7 +125,8 @@ def bert(path, weights, layers, hidden, inner, heads, fused, vocabulary=30522, e
     """input_ids i64 [batch, seq] to the last hidden state; no padding, so no mask."""
     t = Transformer(weights, hidden, inner, heads, eps, fused)
     g, e = t.g, "embeddings."
-    words = g.node("Gather", [g.weight(weights.matrix(e + "word_embeddings.weight", (vocabulary, hidden))), "input_ids"])
+    words = weights.matrix(e + "word_embeddings.weight", (vocabulary, hidden))
+    words = g.node("Gather", [g.weight(words), "input_ids"])
     table = weights.matrix(e + "position_embeddings.weight", (512, hidden))
     table = table + weights.matrix(e + "token_type_embeddings.weight", (2, hidden))[0]
     one = g.weight(np.array([1], np.int64))

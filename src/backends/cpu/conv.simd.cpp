@@ -1,7 +1,7 @@
 // Convolutions as products that gather their right side tile by tile: [channels of y, k] x [k, places of y], where k
 // runs over the group's channels and the taps of the kernel. A tile of up to 64 places takes 256 of the k at a time
-// into a panel that stays in the second-level cache, and every block of output channels passes over it, with its sums in
-// y between the panels. The chain of sums of a value runs over k in order, whatever the tile and the thread.
+// into a panel that stays in the second-level cache, and every block of output channels passes over it, with its sums
+// in y between the panels. The chain of sums of a value runs over k in order, whatever the tile and the thread.
 #if !defined(RLX_ISA_avx512_bf16)  // that level has nothing here that avx512 lacks
 #include "backends/cpu/conv.h"
 
