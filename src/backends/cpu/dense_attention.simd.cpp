@@ -311,7 +311,7 @@ inline std::int64_t query_blocks(const TensorView& starts, std::int64_t rows) {
 
 // q: [q_rows, heads * d]; k: [kv_rows, kv_heads * d]; v: [kv_rows, kv_heads * e]; y: [q_rows, heads * e]
 // Heads outermost: the products before this split columns between the workers, and so a worker finds most of its heads
-// in its own caches (two cores without a common one, 128 tokens of MiniLM: the other order takes twice as long).
+// in its own caches (128 tokens of MiniLM, when sharing is dear: 0.115 ms, with blocks outermost 0.14 to 0.16).
 void dense_attention(const DenseAttention& op, const KernelArgs& a) noexcept {
   const std::int64_t batch = a.in[3].dims[0] - 1, rows = a.in[0].dims[0], kv_rows = a.in[1].dims[0];
   std::int64_t covered = 0;
