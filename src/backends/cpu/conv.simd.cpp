@@ -1,7 +1,7 @@
 // Convolutions as products that gather their right side tile by tile: [channels of y, k] x [k, places of y], where k
-// runs over the group's channels and the taps of the kernel. A tile of 64 places takes 256 of the k at a time into a
-// panel that stays in the second-level cache, and every block of output channels passes over it. The chain of sums of
-// a value runs over k in order, whatever the tile and the thread.
+// runs over the group's channels and the taps of the kernel. A tile of up to 64 places takes 256 of the k at a time
+// into a panel that stays in the second-level cache, and every block of output channels passes over it, with its sums
+// in y between the panels. The chain of sums of a value runs over k in order, whatever the tile and the thread.
 #if !defined(RLX_ISA_avx512_bf16)  // that level has nothing here that avx512 lacks
 #include "backends/cpu/conv.h"
 
@@ -17,9 +17,9 @@ namespace {
 
 constexpr int kTile = 64, kDepth = 256, kBlock = 6;
 #if defined(RLX_WIDE)
-constexpr int kWideVectors = 4;  // 24 accumulators of the 32 registers
+constexpr int kMostVectors = 4;  // 24 accumulators of the 32 registers
 #else
-constexpr int kWideVectors = 1;  // 12 of the 16
+constexpr int kMostVectors = 1;  // 12 of the 16
 #endif
 
 /// One axis of a phase: the places of y are first + p * out_step for p in [0, places); tap t of `taps` is tap
@@ -34,6 +34,13 @@ struct Phase {
   PhaseAxis axis[3];
   std::int64_t places() const { return axis[0].places * axis[1].places * axis[2].places; }
   std::int64_t taps() const { return axis[0].taps * axis[1].taps * axis[2].taps; }
+  std::int64_t vectors() const { return (places() + kLanes - 1) / kLanes; }
+  std::int64_t tiles() const { return (places() + kTile - 1) / kTile; }
+  /// Tiles have equally many vectors of places, so that none is left with one, which would multiply at half the rate.
+  std::int64_t tile_begin(std::int64_t tile) const {
+    const std::int64_t begin = vectors() * tile / tiles() * kLanes;
+    return begin < places() ? begin : places();
+  }
 };
 
 /// A worker's memory.
@@ -76,34 +83,56 @@ struct Tile {
   int width() const { return (used + kLanes - 1) / kLanes * kLanes; }
 };
 
-/// Writes row k of the panel: what a tap of a channel reads for each place.
-void gather_row(const Tile& tile, const float* channel, const std::int64_t (&tap)[3], float* to) {
-  const Job& job = tile.job;
-  const Phase& phase = tile.phase;
-  const std::int64_t o0 = phase.axis[0].offset + tap[0] * phase.axis[0].offset_step,
-                     o1 = phase.axis[1].offset + tap[1] * phase.axis[1].offset_step,
-                     o2 = phase.axis[2].offset + tap[2] * phase.axis[2].offset_step;
-  const std::int64_t step = phase.axis[2].in_step;
-  const Range r = inside(o2, step, job.plan.in[2], phase.axis[2].places);
-  for (int i = 0; i < tile.runs; ++i) {
-    const Run& run = tile.run[i];
-    float* out = to + run.begin;
-    const std::int64_t a = run.i * phase.axis[0].in_step + o0, b = run.j * phase.axis[1].in_step + o1;
-    std::int64_t begin = r.begin - run.k, end = r.end - run.k;
-    if (begin < 0) begin = 0;
-    if (end > run.count) end = run.count;
-    if (a < 0 || a >= job.plan.in[0] || b < 0 || b >= job.plan.in[1] || begin >= end) begin = end = run.count;
-    for (std::int64_t p = 0; p < begin; ++p) out[p] = 0.0f;
-    if (begin < end) {
-      const float* from = channel + a * job.x.strides[2] + b * job.x.strides[3] + run.k * step + o2;
-      if (step == 1)
-        for (std::int64_t p = begin; p < end; ++p) out[p] = from[p];
-      else
-        for (std::int64_t p = begin; p < end; ++p) out[p] = from[p * step];
+/// What one tap reads for the places of a tile, the same for every channel: pieces of rows of x.
+struct TapCopies {
+  struct Piece {
+    std::int64_t from;  ///< from the channel's first value
+    int to, count;
+  };
+  Piece piece[kTile];
+  int pieces = 0;
+  std::int64_t step;
+  bool padded;  ///< whether some places read nothing: 0
+
+  TapCopies(const Tile& tile, const std::int64_t (&tap)[3]) : step(tile.phase.axis[2].in_step) {
+    const Job& job = tile.job;
+    const PhaseAxis(&axis)[3] = tile.phase.axis;
+    const std::int64_t o0 = axis[0].offset + tap[0] * axis[0].offset_step,
+                       o1 = axis[1].offset + tap[1] * axis[1].offset_step,
+                       o2 = axis[2].offset + tap[2] * axis[2].offset_step;
+    const Range r = inside(o2, step, job.plan.in[2], axis[2].places);
+    int covered = 0;
+    for (int i = 0; i < tile.runs; ++i) {
+      const Run& run = tile.run[i];
+      const std::int64_t a = run.i * axis[0].in_step + o0, b = run.j * axis[1].in_step + o1;
+      std::int64_t begin = r.begin - run.k, end = r.end - run.k;
+      if (begin < 0) begin = 0;
+      if (end > run.count) end = run.count;
+      if (a < 0 || a >= job.plan.in[0] || b < 0 || b >= job.plan.in[1] || begin >= end) continue;
+      piece[pieces++] = {a * job.x.strides[2] + b * job.x.strides[3] + (run.k + begin) * step + o2,
+                         run.begin + static_cast<int>(begin), static_cast<int>(end - begin)};
+      covered += static_cast<int>(end - begin);
     }
-    for (std::int64_t p = end; p < run.count; ++p) out[p] = 0.0f;
+    padded = covered < tile.width();
   }
-}
+
+  /// Writes a row of the panel of so many places.
+  void run(const float* channel, int width, float* to) const {
+    for (int p = 0; padded && p < width; p += kLanes) store(to + p, zero_f32());
+    for (int i = 0; i < pieces; ++i) {
+      const float* from = channel + piece[i].from;
+      float* out = to + piece[i].to;
+      int p = 0;
+      for (; p + kLanes <= piece[i].count; p += kLanes) store(out + p, load_step(from + p * step, step, kLanes));
+#if defined(RLX_WIDE)
+      if (const int rest = piece[i].count - p; rest > 0)
+        store_partial(out + p, load_step(from + p * step, step, rest), rest);
+#else
+      for (; p < piece[i].count; ++p) out[p] = from[p * step];
+#endif
+    }
+  }
+};
 
 /// Fills the runs and the places of the tile from place `first` of its phase.
 void make_runs(Tile& tile, std::int64_t first) {
@@ -123,27 +152,24 @@ void make_runs(Tile& tile, std::int64_t first) {
   }
 }
 
-/// Fills the panel and space.where with these k, for whole vectors of places.
+/// Fills the panel and space.where with these k, for whole vectors of places: tap by tap, whose channels lie `taps`
+/// rows from one another.
 void fill_panel(const Tile& tile, Range of_k) {
   const Job& job = tile.job;
   const PhaseAxis(&axis)[3] = tile.phase.axis;
-  const std::int64_t depth = of_k.end - of_k.begin;
-  if (depth == 0) return;
-  const std::int64_t tap = of_k.begin % tile.phase.taps();
-  std::int64_t c = of_k.begin / tile.phase.taps();
-  std::int64_t t[3] = {tap / (axis[1].taps * axis[2].taps), tap / axis[2].taps % axis[1].taps, tap % axis[2].taps};
-  for (std::int64_t d = 0; d < depth; ++d) {
+  const std::int64_t depth = of_k.end - of_k.begin, taps = tile.phase.taps();
+  for (std::int64_t first = 0; first < depth && first < taps; ++first) {
+    const std::int64_t tap = (of_k.begin + first) % taps;
+    const std::int64_t t[3] = {tap / (axis[1].taps * axis[2].taps), tap / axis[2].taps % axis[1].taps,
+                               tap % axis[2].taps};
     std::int64_t of_kernel = 0;
     for (int a = 0; a < 3; ++a)
       of_kernel = of_kernel * job.plan.kernel[a] + axis[a].first_tap + t[a] * axis[a].tap_step;
-    tile.space.where[d] = c * job.channel_stride + of_kernel;
-    float* to = tile.space.panel + d * kTile;
-    gather_row(tile, tile.x + c * job.x.strides[1], t, to);
-    for (int p = tile.used; p < tile.width(); ++p) to[p] = 0.0f;
-    for (int a = 2; a >= 0; --a) {  // the next tap, and after the last one the next channel
-      if (++t[a] < axis[a].taps) break;
-      t[a] = 0;
-      if (a == 0) ++c;
+    const TapCopies copies(tile, t);
+    std::int64_t c = (of_k.begin + first) / taps;
+    for (std::int64_t d = first; d < depth; d += taps, ++c) {
+      tile.space.where[d] = c * job.channel_stride + of_kernel;
+      copies.run(tile.x + c * job.x.strides[1], tile.width(), tile.space.panel + d * kTile);
     }
   }
 }
@@ -188,81 +214,114 @@ RLX_SIMD void unrolled(F f) {
 }
 #define RLX_UNROLLED(n, i) unrolled<n>([&](auto i) __attribute__((always_inline))
 
-/// sums[o][v * 16 ...] += weights of C channels times V vectors of the panel.
+/// A block of output channels over the panel.
+struct BlockProduct {
+  const float* w[kBlock];  ///< of each channel, the weights of the panel's k
+  float* out[kBlock];      ///< of each channel, the sums of the tile's places
+  float start[kBlock];     ///< what they begin with
+  bool first;              ///< whether they begin here
+  const float* panel;
+  std::int64_t depth;
+  int used;  ///< places
+};
+
+/// C channels from `c` on times V vectors from place p on; the last of the tile may be partial.
 template <int C, int V>
-void multiply(const float* const* w, const float* panel, std::int64_t depth, float* sums) {
+void multiply(const BlockProduct& b, int c, int p) {
   const float* rows[C];
   f32x16 acc[C][V];
-  RLX_UNROLLED(C, c) {
-    rows[c] = w[c];
-    RLX_UNROLLED(V, v) { acc[c][v] = load(sums + c * kTile + v * kLanes); });
+  const int last = b.used - p - (V - 1) * kLanes, lanes = last < kLanes ? last : kLanes;
+  RLX_UNROLLED(C, i) {
+    rows[i] = b.w[c + i];
+    const float* sums = b.out[c + i] + p;
+    RLX_UNROLLED(V, v) {
+      if (b.first)
+        acc[i][v] = set1(b.start[c + i]);
+      else
+        acc[i][v] = v < V - 1 || lanes == kLanes ? load(sums + v * kLanes) : load_partial(sums + v * kLanes, lanes);
+    });
   });
-  for (std::int64_t d = 0; d < depth; ++d) {
+  for (std::int64_t d = 0; d < b.depth; ++d) {
     f32x16 right[V];
-    RLX_UNROLLED(V, v) { right[v] = load(panel + d * kTile + v * kLanes); });
-    RLX_UNROLLED(C, c) {
-      const f32x16 left = set1(rows[c][d]);
-      RLX_UNROLLED(V, v) { acc[c][v] = fma(left, right[v], acc[c][v]); });
+    RLX_UNROLLED(V, v) { right[v] = load(b.panel + d * kTile + p + v * kLanes); });
+    RLX_UNROLLED(C, i) {
+      const f32x16 left = set1(rows[i][d]);
+      RLX_UNROLLED(V, v) { acc[i][v] = fma(left, right[v], acc[i][v]); });
     });
   }
-  RLX_UNROLLED(C, c) {
-    RLX_UNROLLED(V, v) { store(sums + c * kTile + v * kLanes, acc[c][v]); });
+  RLX_UNROLLED(C, i) {
+    float* sums = b.out[c + i] + p;
+    RLX_UNROLLED(V, v) {
+      if (v < V - 1 || lanes == kLanes)
+        store(sums + v * kLanes, acc[i][v]);
+      else
+        store_partial(sums + v * kLanes, acc[i][v], lanes);
+    });
   });
 }
 #undef RLX_UNROLLED
 
 template <int C>
-void multiply_vectors(const float* const* w, const float* panel, std::int64_t depth, int width, float* sums) {
-  int p = 0;
-  for (; p + kWideVectors * kLanes <= width; p += kWideVectors * kLanes)
-    multiply<C, kWideVectors>(w, panel + p, depth, sums + p);
-  for (; p < width; p += kLanes) multiply<C, 1>(w, panel + p, depth, sums + p);
+void multiply_vectors(const BlockProduct& b, int c) {
+  const int vectors = (b.used + kLanes - 1) / kLanes;
+#if defined(RLX_WIDE)
+  constexpr void (*kByVectors[])(const BlockProduct&, int, int) = {multiply<C, 1>, multiply<C, 2>, multiply<C, 3>,
+                                                                   multiply<C, 4>};
+  static_assert(kMostVectors == 4 && kTile == 4 * kLanes);
+  kByVectors[vectors - 1](b, c, 0);
+#else
+  for (int v = 0; v < vectors; v += kMostVectors) multiply<C, kMostVectors>(b, c, v * kLanes);
+#endif
 }
 
-void multiply_block(const float* const* w, int channels, std::int64_t depth, int width, ConvSpace& space) {
+void multiply_block(const BlockProduct& b, int channels) {
   int c = 0;
-  for (; c + 6 <= channels; c += 6) multiply_vectors<6>(w + c, space.panel, depth, width, space.sums + c * kTile);
-  for (; c + 2 <= channels; c += 2) multiply_vectors<2>(w + c, space.panel, depth, width, space.sums + c * kTile);
-  for (; c < channels; ++c) multiply_vectors<1>(w + c, space.panel, depth, width, space.sums + c * kTile);
+  for (; c + 6 <= channels; c += 6) multiply_vectors<6>(b, c);
+  for (; c + 2 <= channels; c += 2) multiply_vectors<2>(b, c);
+  for (; c < channels; ++c) multiply_vectors<1>(b, c);
+}
+
+/// Asks for n weights of a channel: the block after this one reads them, and rows of this length are too short for the
+/// processor to run ahead of.
+void prefetch_row(const float* row, std::int64_t n) {
+  constexpr std::int64_t line = 64 / sizeof(float);
+  for (std::int64_t i = 0; i < n; i += line) _mm_prefetch(reinterpret_cast<const char*>(row + i), _MM_HINT_T0);
 }
 
 /// Adds the panel's k to one block of output channels of a tile; its sums begin as the bias and wait in y.
 void add_block(const Tile& tile, std::int64_t block, Range k) {
   const Job& job = tile.job;
   ConvSpace& space = tile.space;
-  const std::int64_t first = block * kBlock;
-  const int channels = static_cast<int>(job.group_out - first < kBlock ? job.group_out - first : kBlock);
-  const int used = tile.used, width = tile.width();
+  const std::int64_t first = block * kBlock, left = job.group_out - first;
+  const int channels = static_cast<int>(left < kBlock ? left : kBlock), used = tile.used;
   const bool dense = space.places[used - 1] - space.places[0] == used - 1;
-  const float* w[kBlock] = {};
+  BlockProduct b{};
+  b.first = k.begin == 0, b.panel = space.panel, b.depth = k.end - k.begin, b.used = used;
   for (int c = 0; c < channels; ++c) {
-    const std::int64_t channel = first + c;
-    w[c] = weights_of(tile, tile.group * job.group_stride + channel * job.row_stride, k, space.weights + c * kDepth);
-    float* sums = space.sums + c * kTile;
-    const float* out = tile.y + channel * job.y.strides[1];
-    const float start = job.bias == nullptr ? 0.0f : job.bias[tile.group * job.group_out + channel];
-    for (int p = 0; p < width; ++p)
-      sums[p] = k.begin == 0 || p >= used ? start : dense ? out[space.places[0] + p] : out[space.places[p]];
+    const std::int64_t channel = first + c, row = tile.group * job.group_stride + channel * job.row_stride;
+    b.w[c] = weights_of(tile, row, k, space.weights + c * kDepth);
+    if (job.direct && channel + kBlock < job.group_out)
+      prefetch_row(b.w[c] + kBlock * job.row_stride, b.depth);
+    b.start[c] = job.bias == nullptr ? 0.0f : job.bias[tile.group * job.group_out + channel];
+    float* out = tile.y + channel * job.y.strides[1];
+    b.out[c] = dense ? out + space.places[0] : space.sums + c * kTile;
+    for (int p = 0; !dense && !b.first && p < used; ++p) b.out[c][p] = out[space.places[p]];
   }
-  multiply_block(w, channels, k.end - k.begin, width, space);
-  for (int c = 0; c < channels; ++c) {
+  multiply_block(b, channels);
+  for (int c = 0; !dense && c < channels; ++c) {
     float* out = tile.y + (first + c) * job.y.strides[1];
-    const float* sums = space.sums + c * kTile;
-    if (dense)
-      for (int p = 0; p < used; ++p) out[space.places[0] + p] = sums[p];
-    else
-      for (int p = 0; p < used; ++p) out[space.places[p]] = sums[p];
+    for (int p = 0; p < used; ++p) out[space.places[p]] = b.out[c][p];
   }
 }
 
 /// The blocks of output channels `blocks` of tile `index` of a phase.
 void do_tile(const Job& job, const Phase& phase, std::int64_t line, std::int64_t index, Range blocks,
              ConvSpace& space) {
-  const std::int64_t n = line / job.groups, group = line % job.groups, first = index * kTile,
-                     left = phase.places() - first, all = job.group_in * phase.taps();
+  const std::int64_t n = line / job.groups, group = line % job.groups, first = phase.tile_begin(index),
+                     all = job.group_in * phase.taps();
   Tile tile{job, phase, space, group, job.x.row(n, group * job.group_in, 0, 0),
             job.y.row(n, group * job.group_out, 0, 0)};
-  tile.used = static_cast<int>(left < kTile ? left : kTile);
+  tile.used = static_cast<int>(phase.tile_begin(index + 1) - first);
   make_runs(tile, first);
   std::int64_t from = 0;
   do {  // also once without any k: the bias alone
@@ -279,7 +338,7 @@ struct UnitWalk {
   std::int64_t passed = 0;
 
   void phase(const Job& job, const Phase& phase, std::int64_t line, ConvSpace& space) {
-    const std::int64_t tiles = (phase.places() + kTile - 1) / kTile, blocks = job.blocks(), all = tiles * blocks;
+    const std::int64_t blocks = job.blocks(), all = phase.tiles() * blocks;
     const std::int64_t begin = mine.begin > passed ? mine.begin - passed : 0,
                        end = mine.end - passed < all ? mine.end - passed : all;
     passed += all;
@@ -330,15 +389,33 @@ void depthwise(const Job& job, const KernelArgs& a) {
   }
 }
 
+/// Whether every place of y reads its own place of x, and places follow one another in both.
+bool is_pointwise(const Job& job) {
+  const WindowPlan& p = job.plan;
+  for (int i = 0; i < 3; ++i)
+    if (p.kernel[i] != 1 || p.stride[i] != 1 || p.begin[i] != 0 || p.in[i] != p.out[i]) return false;
+  const auto follow = [&](const Volume& v) {
+    return v.strides[3] == p.in[2] && v.strides[2] == p.in[1] * p.in[2];
+  };
+  return follow(job.x) && follow(job.y);
+}
+/// One axis of places instead of three.
+void flatten(Job& job) {
+  job.plan.in[2] = job.plan.out[2] = job.plan.in[0] * job.plan.in[1] * job.plan.in[2];
+  job.plan.in[0] = job.plan.out[0] = job.plan.in[1] = job.plan.out[1] = 1;
+}
+
 void conv(const Conv& op, const KernelArgs& a) noexcept {
   const WindowPlan plan = window_plan(a.in[0], a.out[0], a.in[1].dims + 2, op.window());
-  const Job job = job_of(plan, a, op.groups, op.bias, false);
+  Job job = job_of(plan, a, op.groups, op.bias, false);
   if (job.group_in == 1) return depthwise(job, a);
+  if (is_pointwise(job)) flatten(job);
   Phase phase;
   for (int i = 0; i < 3; ++i)
-    phase.axis[i] = {plan.out[i], 0, 1, plan.stride[i], plan.kernel[i], 0, 1, -plan.begin[i], plan.dilation[i]};
-  const std::int64_t tiles = (phase.places() + kTile - 1) / kTile, lines = job.batch * job.groups;
-  UnitWalk walk{part(a, lines * tiles * job.blocks())};
+    phase.axis[i] = {job.plan.out[i],    0, 1, job.plan.stride[i], job.plan.kernel[i], 0, 1,
+                     -job.plan.begin[i], job.plan.dilation[i]};
+  const std::int64_t lines = job.batch * job.groups;
+  UnitWalk walk{part(a, lines * phase.tiles() * job.blocks())};
   auto& space = *reinterpret_cast<ConvSpace*>(a.scratch);
   for (std::int64_t line = 0; line < lines; ++line) walk.phase(job, phase, line, space);
 }
@@ -379,7 +456,7 @@ void conv_transposed(const ConvTransposed& op, const KernelArgs& a) noexcept {
     return phase;
   };
   std::int64_t tiles = 0;
-  for (std::int64_t i = 0; i < phases; ++i) tiles += (phase_of(i).places() + kTile - 1) / kTile;
+  for (std::int64_t i = 0; i < phases; ++i) tiles += phase_of(i).tiles();
   UnitWalk walk{part(a, lines * tiles * job.blocks())};
   for (std::int64_t line = 0; line < lines; ++line)
     for (std::int64_t i = 0; i < phases; ++i) walk.phase(job, phase_of(i), line, space);

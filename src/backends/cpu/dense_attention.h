@@ -8,14 +8,12 @@
 
 namespace rlx::cpu {
 
-inline constexpr int kDenseQueries = 16;  ///< rows of a job: what shares a transposed tile of keys
+inline constexpr int kDenseQueries = 64;  ///< most rows of a job, in the lanes of its vectors
 inline constexpr int kDenseKeys = 64;     ///< keys of a tile, counted from the start of the sequence
 
-/// Floats of a head's value, padded to whole vectors.
-constexpr std::int64_t padded_lanes(std::int64_t n) { return (n + 15) / 16 * 16; }
-/// One worker: the tile of keys [head_dim][64], the scores [16][64], the sums [16][value_dim].
+/// One worker: queries [head_dim][64], scores [64 keys][64], sums [value_dim][64], a line of biases by distance.
 constexpr std::int64_t dense_worker_floats(std::int64_t head_dim, std::int64_t value_dim) {
-  return head_dim * kDenseKeys + kDenseQueries * (kDenseKeys + padded_lanes(value_dim));
+  return (head_dim + kDenseKeys + value_dim) * kDenseQueries + kDenseKeys + kDenseQueries;
 }
 
 bool accepts_dense_attention(const KernelQuery&);  ///< f32, plain

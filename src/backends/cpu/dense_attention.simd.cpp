@@ -1,10 +1,14 @@
-// Attention over the rows of a step. A job is one head of up to 16 queries of a sequence: tiles of 64 keys, counted
-// from the start of the sequence, are transposed once for the job, and the softmax runs over the tiles with a running
-// maximum. What a row gets depends on its sequence alone: the same bits for any batch and any number of threads.
+// Attention over the rows of a step. A job is one head of up to 64 queries of a sequence, over tiles of 64 keys counted
+// from the start of the sequence; the softmax runs over the tiles with a running maximum. What a row gets depends on
+// its sequence alone: the same bits for any batch and any number of threads.
 #include "backends/cpu/dense_attention.h"
+
+#include <type_traits>
+#include <utility>
 
 #include "backends/cpu/simd.h"
 #include "backends/cpu/simd_math.h"
+#include "backends/cpu/simd_transpose.h"
 #include "backends/cpu/table.h"
 #include "backends/cpu/work.h"
 #include "ops/dense_attention.h"
@@ -13,11 +17,32 @@
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
 
-constexpr float kLowest = -3.4028235e38f;
-constexpr int kRowGroup = 4;  // rows whose sums stay in registers
+constexpr float kLowest = -3.4028235e38f, kLog2e = 1.44269504f;
+// A tile of products: rows (keys, or lanes of a value) times vectors of 16 queries. 16 sums of 32 registers, on avx2 8
+// of 16: enough chains for two multiply-adds per cycle, and half as many loads.
+#if defined(RLX_WIDE)
+constexpr int kMostVectors = 4;
+template <int V>
+constexpr int kTileRows = V <= 2 ? 8 : 4;
+#else
+constexpr int kMostVectors = 1;
+template <int V>
+#if defined(RLX_ISA_avx2)
+constexpr int kTileRows = 4;
+#else
+constexpr int kTileRows = 2;
+#endif
+#endif
 
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 inline std::int64_t most(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
+
+template <typename F, int... I>
+RLX_SIMD void each_of(std::integer_sequence<int, I...>, F f) {
+  (f(std::integral_constant<int, I>{}), ...);
+}
+/// f(0), ... f(N - 1) with constants: arrays of vectors that they index stay in registers.
+#define RLX_EACH_OF(n, i) each_of(std::make_integer_sequence<int, n>{}, [&](auto i) __attribute__((always_inline))
 
 /// The rows of sequence b, kept inside the tensor whatever the starts say.
 inline Range sequence_rows(const TensorView& starts, std::int64_t b, std::int64_t rows) {
@@ -26,13 +51,65 @@ inline Range sequence_rows(const TensorView& starts, std::int64_t b, std::int64_
   return {begin, most(begin, least(s[b + 1], rows))};
 }
 
-/// One job, and the areas of this worker.
+/// Rows of one head: f32, `stride` values from one to the next.
+struct HeadRows {
+  const float* data;
+  std::int64_t stride;
+  const float* at(std::int64_t row) const { return data + row * stride; }
+};
+
+/// scores[r][query] = rows[r] . queries for R rows and V vectors of queries; beyond row `last` that one again.
+template <int R, int V>
+void score_tile(HeadRows rows, std::int64_t first, std::int64_t last, const float* queries, std::int64_t size,
+                float* scores) {
+  const float* row[R];
+  f32x16 acc[R][V];
+  RLX_EACH_OF(R, r) {
+    row[r] = rows.at(least(first + r, last));
+    RLX_EACH_OF(V, v) { acc[r][v] = zero_f32(); });
+  });
+  for (std::int64_t d = 0; d < size; ++d) {
+    f32x16 q[V];
+    RLX_EACH_OF(V, v) { q[v] = load(queries + d * kDenseQueries + v * kLanes); });
+    RLX_EACH_OF(R, r) {
+      const f32x16 k = set1(row[r][d]);
+      RLX_EACH_OF(V, v) { acc[r][v] = fma(k, q[v], acc[r][v]); });
+    });
+  }
+  RLX_EACH_OF(R, r) {
+    RLX_EACH_OF(V, v) { store(scores + (first + r) * kDenseQueries + v * kLanes, acc[r][v]); });
+  });
+}
+
+/// sums[d][query] = sums * shrink + weights . rows for R lanes d of a value and V vectors of queries.
+template <int R, int V>
+void value_tile(HeadRows rows, std::int64_t count, const float* weights, const f32x16* shrink, float* sums) {
+  f32x16 acc[R][V];
+  RLX_EACH_OF(R, r) {
+    RLX_EACH_OF(V, v) { acc[r][v] = load(sums + r * kDenseQueries + v * kLanes) * shrink[v]; });
+  });
+  const float* row = rows.data;
+  for (std::int64_t key = 0; key < count; ++key, row += rows.stride) {
+    f32x16 w[V];
+    RLX_EACH_OF(V, v) { w[v] = load(weights + key * kDenseQueries + v * kLanes); });
+    RLX_EACH_OF(R, r) {
+      const f32x16 x = set1(row[r]);
+      RLX_EACH_OF(V, v) { acc[r][v] = fma(x, w[v], acc[r][v]); });
+    });
+  }
+  RLX_EACH_OF(R, r) {
+    RLX_EACH_OF(V, v) { store(sums + r * kDenseQueries + v * kLanes, acc[r][v]); });
+  });
+}
+
+/// One job, and the areas of this worker. Queries stand in the lanes: their maxima and sums are vectors, keys and
+/// values are read where they lie, and only the queries and the results are transposed.
 struct DenseJob {
   const DenseAttention& op;
   const KernelArgs& a;
-  std::int64_t size, value_size, lanes;  // lanes: value_size in whole vectors
-  float *tile, *scores, *sums;
-  float top[kDenseQueries], total[kDenseQueries];
+  std::int64_t size, value_size;
+  float *queries, *scores, *sums, *by_distance;
+  f32x16 top[kMostVectors], total[kMostVectors];
 
   Range keys{0, 0};
   std::int64_t head = 0, kv_head = 0;
@@ -43,12 +120,14 @@ struct DenseJob {
         a(args),
         size(args.in[0].dims[1] / o.heads),
         value_size(args.in[2].dims[1] / o.kv_heads),
-        lanes(padded_lanes(value_size)),
-        tile(reinterpret_cast<float*>(args.scratch)),
-        scores(tile + size * kDenseKeys),
-        sums(scores + kDenseQueries * kDenseKeys) {}
+        queries(reinterpret_cast<float*>(args.scratch)),
+        scores(queries + size * kDenseQueries),
+        sums(scores + kDenseKeys * kDenseQueries),
+        by_distance(sums + value_size * kDenseQueries) {}
 
   std::int64_t key_count() const { return keys.end - keys.begin; }
+  /// Whether scores need more than their factor, which the queries carry.
+  bool is_plain() const { return !(op.softcap > 0) && op.bias == AttentionBias::none; }
 
   /// The keys that a position sees.
   Range visible(std::int64_t at) const {
@@ -60,133 +139,159 @@ struct DenseJob {
     }
     return seen;
   }
+  static HeadRows head_rows(const TensorView& v, std::int64_t row, std::int64_t lane) {
+    return {v.row<const float>(row) + lane, v.strides[0] / 4};
+  }
 
-  /// tile[d][key] of keys start .. start + 64; zeros beyond the last.
-  void transpose(std::int64_t start) {
-    const std::int64_t n = least(kDenseKeys, key_count() - start);
+  /// queries[d][query] of `lanes` queries from `offset` on, with the factor of their scores; zeros beyond the last.
+  void take_queries(std::int64_t offset, std::int64_t n, int lanes) {
+    const HeadRows q = head_rows(a.in[0], first + offset, head * size);
+    transpose_block(q.data, q.stride, n, size, queries, kDenseQueries);
+    const f32x16 factor = set1(is_plain() ? op.scale * kLog2e : op.scale);
+    for (std::int64_t d = 0; d < size; ++d) {
+      float* line = queries + d * kDenseQueries;
+      for (std::int64_t i = n; i < lanes; ++i) line[i] = 0.0f;
+      for (int i = 0; i < lanes; i += kLanes) store(line + i, load(line + i) * factor);
+    }
+  }
+
+  /// Soft-cap and bias of the scores of n keys from `start`; from here on they are powers of 2.
+  void adjust(std::int64_t offset, std::int64_t start, std::int64_t n, int lanes) {
+    const std::int64_t from = first_at + offset;
+    if (op.bias == AttentionBias::distances) {  // by_distance[query - key + 63] of this tile
+      const TensorView& bias = a.in[5];
+      const float* table = bias.row<const float>(bias.dims[0] == 1 ? 0 : head);
+      const std::int64_t far = bias.dims[1] / 2;
+      for (std::int64_t i = 0; i < kDenseKeys + lanes; ++i)
+        by_distance[i] = table[most(-far, least(start - from + kDenseKeys - 1 - i, far)) + far];
+    }
     for (std::int64_t key = 0; key < n; ++key) {
-      const float* k = a.in[1].row<const float>(keys.begin + start + key) + kv_head * size;
-      for (std::int64_t d = 0; d < size; ++d) tile[d * kDenseKeys + key] = k[d];
-    }
-    for (std::int64_t d = 0; n < kDenseKeys && d < size; ++d)
-      for (std::int64_t key = n; key < kDenseKeys; ++key) tile[d * kDenseKeys + key] = 0.0f;
-  }
-
-  /// scores[row][key] = q k^T for the rows of a group.
-  void products(std::int64_t group) {
-    const float* q[kRowGroup];
-    for (int i = 0; i < kRowGroup; ++i)  // beyond the last row: that one again
-      q[i] = a.in[0].row<const float>(first + least(group + i, count - 1)) + head * size;
-    for (int key = 0; key < kDenseKeys; key += 32) {
-      f32x16 lo[kRowGroup], hi[kRowGroup];
-      for (int i = 0; i < kRowGroup; ++i) lo[i] = hi[i] = zero_f32();
-      for (std::int64_t d = 0; d < size; ++d) {
-        const f32x16 x = load(tile + d * kDenseKeys + key), y = load(tile + d * kDenseKeys + key + 16);
-        for (int i = 0; i < kRowGroup; ++i) {
-          const f32x16 s = set1(q[i][d]);
-          lo[i] = fma(s, x, lo[i]);
-          hi[i] = fma(s, y, hi[i]);
-        }
-      }
-      for (int i = 0; i < kRowGroup; ++i) {
-        store(scores + (group + i) * kDenseKeys + key, lo[i]);
-        store(scores + (group + i) * kDenseKeys + key + 16, hi[i]);
+      for (int i = 0; i < lanes; i += kLanes) {
+        float* at = scores + key * kDenseQueries + i;
+        f32x16 s = load(at);
+        if (op.softcap > 0) s = softcap(s, op.softcap);
+        if (op.bias == AttentionBias::distances) s = s + load(by_distance + kDenseKeys - 1 - key + i);
+        if (op.bias == AttentionBias::pairs) s = s + pair_biases(from + i, start + key);
+        store(at, s * set1(kLog2e));
       }
     }
   }
-
-  /// line[key] += the bias of 64 keys from `start` for a query position.
-  void add_bias(float* line, std::int64_t at, std::int64_t start) const {
+  /// The biases of 16 query positions and a key.
+  f32x16 pair_biases(std::int64_t position, std::int64_t key) const {
     const TensorView& bias = a.in[5];
-    const std::int64_t h = bias.dims[0] == 1 ? 0 : head;
-    if (op.bias == AttentionBias::distances) {
-      const float* by_distance = bias.row<const float>(h);
-      const std::int64_t n = bias.dims[1] / 2;
-      for (int key = 0; key < kDenseKeys; ++key) line[key] += by_distance[most(-n, least(start + key - at, n)) + n];
-      return;
+    const std::int64_t h = bias.dims[0] == 1 ? 0 : head, column = least(key, bias.dims[2] - 1);
+    alignas(64) float line[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const std::int64_t row = most(0, least(position + i, bias.dims[1] - 1));
+      line[i] = at<const float>(bias, h * bias.strides[0] + row * bias.strides[1])[column];
     }
-    const std::int64_t row = most(0, least(at, bias.dims[1] - 1)), last = bias.dims[2] - 1;
-    const auto* by_key = rlx::cpu::RLX_ISA_LEVEL::at<const float>(bias, h * bias.strides[0] + row * bias.strides[1]);
-    for (int key = 0; key < kDenseKeys; ++key) line[key] += by_key[least(start + key, last)];
+    return load(line);
   }
 
-  /// Turns the scores of a row into weights below the running maximum, and rescales what the row has so far.
-  void weigh(std::int64_t row, std::int64_t start) {
-    float* line = scores + row * kDenseKeys;
-    const std::int64_t position = first_at + row;
+  /// Hides what the queries at positions from `from` on do not see of n keys from `start`.
+  void hide(std::int64_t from, std::int64_t start, std::int64_t n, int lanes) {
+    const std::int64_t far = std::int64_t{1} << 30;  // rows are fewer
+    const i32x16 window = set1_i32(static_cast<int>(op.window > 0 ? least(op.window, far) : far));
+    alignas(64) static constexpr int kIndex[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const f32x16 hidden = set1(-__builtin_inff());
-    for (int key = 0; key < kDenseKeys; key += 16) {
-      f32x16 s = load(line + key) * set1(op.scale);
-      if (op.softcap > 0) s = softcap(s, op.softcap);
-      store(line + key, s);
-    }
-    if (op.bias != AttentionBias::none) add_bias(line, position, start);
-    const Range seen = visible(position);
-    f32x16 largest = set1(kLowest);
-    for (int key = 0; key < kDenseKeys; key += 16) {
-      const std::int64_t base = start + key;
-      f32x16 s = select(first_lanes(static_cast<int>(most(0, least(seen.end - base, 16)))), load(line + key), hidden);
-      s = select(first_lanes(static_cast<int>(most(0, least(seen.begin - base, 16)))), hidden, s);
-      largest = max(s, largest);
-      store(line + key, s);
-    }
-    const float before = top[row], now = max_lane(max(largest, set1(before)));
-    f32x16 weights = zero_f32();
-    for (int key = 0; key < kDenseKeys; key += 16) {
-      const f32x16 w = exp(load(line + key) - set1(now));
-      weights = weights + w;
-      store(line + key, w);
-    }
-    const f32x16 shrink = exp(set1(before - now));
-    top[row] = now;
-    total[row] = total[row] * max_lane(shrink) + sum(weights);
-    for (std::int64_t i = 0; i < lanes; i += 16) {
-      float* at_lane = sums + row * lanes + i;
-      store(at_lane, load(at_lane) * shrink);
+    for (std::int64_t key = 0; key < n; ++key) {
+      for (int i = 0; i < lanes; i += kLanes) {
+        const i32x16 ahead = set1_i32(static_cast<int>(start + key - from - i)) - load_i32(kIndex);
+        mask16 seen = gt(window, ahead) & gt(ahead + window, zero_i32());
+        if (op.causal) seen = seen & gt(set1_i32(1), ahead);
+        float* at = scores + key * kDenseQueries + i;
+        store(at, select(seen, load(at), hidden));
+      }
     }
   }
 
-  /// sums[row] += weights v for the rows of a group.
-  void accumulate(std::int64_t group, std::int64_t start) {
-    const std::int64_t n = least(kDenseKeys, key_count() - start);
-    const float* weights = scores + group * kDenseKeys;
-    for (std::int64_t lane = 0; lane < value_size; lane += 16) {
-      const int width = static_cast<int>(least(16, value_size - lane));
-      f32x16 acc[kRowGroup];
-      for (int i = 0; i < kRowGroup; ++i) acc[i] = load(sums + (group + i) * lanes + lane);
-      for (std::int64_t key = 0; key < n; ++key) {
-        const float* v = a.in[2].row<const float>(keys.begin + start + key) + kv_head * value_size + lane;
-        const f32x16 x = width == 16 ? load(v) : load_partial(v, width);
-        for (int i = 0; i < kRowGroup; ++i) acc[i] = fma(set1(weights[i * kDenseKeys + key]), x, acc[i]);
-      }
-      for (int i = 0; i < kRowGroup; ++i) store(sums + (group + i) * lanes + lane, acc[i]);
+  /// Turns n scores of each query into weights below its running maximum; what it has so far is to shrink.
+  template <int V>
+  void weigh(std::int64_t n, f32x16 (&shrink)[V]) {
+    f32x16 now[V], weights[V];
+    RLX_EACH_OF(V, v) { now[v] = top[v], weights[v] = zero_f32(); });
+    for (std::int64_t key = 0; key < n; ++key)
+      RLX_EACH_OF(V, v) { now[v] = max(load(scores + key * kDenseQueries + v * kLanes), now[v]); });
+    for (std::int64_t key = 0; key < n; ++key)
+      RLX_EACH_OF(V, v) {
+        float* at = scores + key * kDenseQueries + v * kLanes;
+        const f32x16 w = exp2_of_negative(load(at) - now[v]);
+        weights[v] = weights[v] + w;
+        store(at, w);
+      });
+    RLX_EACH_OF(V, v) {
+      shrink[v] = exp2_of_negative(top[v] - now[v]);
+      total[v] = total[v] * shrink[v] + weights[v];
+      top[v] = now[v];
+    });
+  }
+
+  /// Asks for the keys or values after those of a tile: the next tile's, or the next sequence's. A few lines of each
+  /// row, too far apart for the processor to foresee.
+  void prefetch_after(HeadRows rows, std::int64_t first_key, std::int64_t n, std::int64_t lanes) const {
+    const std::int64_t end = least(n, a.in[1].dims[0] - first_key);
+    for (std::int64_t r = 0; r < end; ++r)
+      for (std::int64_t i = 0; i < lanes; i += kLanes)
+        _mm_prefetch(reinterpret_cast<const char*>(rows.at(n + r) + i), _MM_HINT_T1);
+  }
+
+  template <int V>
+  void tile(std::int64_t offset, std::int64_t start, std::int64_t n, bool partly) {
+    constexpr int R = kTileRows<V>;
+    const HeadRows k = head_rows(a.in[1], keys.begin + start, kv_head * size);
+    HeadRows values = head_rows(a.in[2], keys.begin + start, kv_head * value_size);
+    prefetch_after(k, keys.begin + start + n, n, size);
+    prefetch_after(values, keys.begin + start + n, n, value_size);
+    for (std::int64_t key = 0; key < n; key += R) score_tile<R, V>(k, key, n - 1, queries, size, scores);
+    if (!is_plain()) adjust(offset, start, n, V * kLanes);
+    if (partly) hide(first_at + offset, start, n, V * kLanes);
+    f32x16 shrink[V];
+    weigh<V>(n, shrink);
+    std::int64_t d = 0;
+    for (; d + R <= value_size; d += R, values.data += R)
+      value_tile<R, V>(values, n, scores, shrink, sums + d * kDenseQueries);
+    for (; d < value_size; ++d, ++values.data)
+      value_tile<1, V>(values, n, scores, shrink, sums + d * kDenseQueries);
+  }
+
+  /// n queries from `offset` on: V vectors of them.
+  template <int V>
+  void sweep(std::int64_t offset, std::int64_t n) {
+    take_queries(offset, n, V * kLanes);
+    RLX_EACH_OF(V, v) { top[v] = set1(kLowest), total[v] = zero_f32(); });
+    for (std::int64_t d = 0; d < value_size; ++d)
+      RLX_EACH_OF(V, v) { store(sums + d * kDenseQueries + v * kLanes, zero_f32()); });
+    const Range low = visible(first_at + offset), high = visible(first_at + offset + n - 1);
+    for (std::int64_t start = low.begin / kDenseKeys * kDenseKeys; start < high.end; start += kDenseKeys) {
+      const std::int64_t keys_here = least(kDenseKeys, high.end - start);
+      tile<V>(offset, start, keys_here, start < high.begin || start + keys_here > low.end);
     }
+    for (std::int64_t d = 0; d < value_size; ++d)
+      RLX_EACH_OF(V, v) {
+        float* at = sums + d * kDenseQueries + v * kLanes;
+        const f32x16 none = zero_f32();
+        store(at, load(at) * select(eq(total[v], none), none, set1(1.0f) / total[v]));
+      });
+    const TensorView& y = a.out[0];
+    transpose_block(sums, kDenseQueries, value_size, n, y.row<float>(first + offset) + head * value_size,
+                    y.strides[0] / 4);
   }
 
   void run() {
-    for (int i = 0; i < kDenseQueries; ++i) {
-      top[i] = kLowest;
-      total[i] = 0.0f;
-    }
-    for (std::int64_t i = 0; i < kDenseQueries * lanes; i += 16) store(sums + i, zero_f32());
-    const Range low = visible(first_at), high = visible(first_at + count - 1);
-    for (std::int64_t start = low.begin / kDenseKeys * kDenseKeys; start < high.end; start += kDenseKeys) {
-      transpose(start);
-      for (std::int64_t group = 0; group < count; group += kRowGroup) {
-        products(group);
-        for (std::int64_t row = group; row < group + kRowGroup; ++row) weigh(row, start);
-        accumulate(group, start);
-      }
-    }
-    for (std::int64_t row = 0; row < count; ++row) {
-      float* y = a.out[0].row<float>(first + row) + head * value_size;
-      const f32x16 scale = set1(total[row] == 0.0f ? 0.0f : 1.0f / total[row]);
-      for (std::int64_t lane = 0; lane < value_size; lane += 16)
-        store_partial(y + lane, load(sums + row * lanes + lane) * scale,
-                      static_cast<int>(least(16, value_size - lane)));
+    for (std::int64_t offset = 0; offset < count; offset += kMostVectors * kLanes) {
+      const std::int64_t n = least(kMostVectors * kLanes, count - offset);
+#if defined(RLX_WIDE)
+      if (n > 48) sweep<4>(offset, n);
+      else if (n > 32) sweep<3>(offset, n);
+      else if (n > 16) sweep<2>(offset, n);
+      else sweep<1>(offset, n);
+#else
+      sweep<1>(offset, n);
+#endif
     }
   }
 };
+#undef RLX_EACH_OF
 
 /// Rows begin .. end of y become zeros.
 inline void clear_rows(const TensorView& y, std::int64_t begin, std::int64_t end) {
@@ -194,35 +299,49 @@ inline void clear_rows(const TensorView& y, std::int64_t begin, std::int64_t end
     for (std::int64_t i = 0; i < y.dims[1]; ++i) y.row<float>(r)[i] = 0.0f;
 }
 
+/// The jobs of a head.
+inline std::int64_t query_blocks(const TensorView& starts, std::int64_t rows) {
+  std::int64_t blocks = 0;
+  for (std::int64_t b = 0; b + 1 < starts.dims[0]; ++b) {
+    const Range q = sequence_rows(starts, b, rows);
+    blocks += (q.end - q.begin + kDenseQueries - 1) / kDenseQueries;
+  }
+  return blocks;
+}
+
 // q: [q_rows, heads * d]; k: [kv_rows, kv_heads * d]; v: [kv_rows, kv_heads * e]; y: [q_rows, heads * e]
+// Heads outermost: the products before this split columns between the workers, and so a worker finds most of its heads
+// in its own caches (128 tokens of MiniLM, when sharing is dear: 0.115 ms, with blocks outermost 0.14 to 0.16).
 void dense_attention(const DenseAttention& op, const KernelArgs& a) noexcept {
   const std::int64_t batch = a.in[3].dims[0] - 1, rows = a.in[0].dims[0], kv_rows = a.in[1].dims[0];
-  std::int64_t jobs = 0, covered = 0;
-  for (std::int64_t b = 0; b < batch; ++b) {
+  std::int64_t covered = 0;
+  for (std::int64_t b = 0; a.thread == 0 && b < batch; ++b) {
     const Range q = sequence_rows(a.in[3], b, rows);
-    jobs += (q.end - q.begin + kDenseQueries - 1) / kDenseQueries * op.heads;
-    if (a.thread == 0) clear_rows(a.out[0], covered, q.begin);
+    clear_rows(a.out[0], covered, q.begin);
     covered = most(covered, q.end);
   }
   if (a.thread == 0) clear_rows(a.out[0], covered, rows);
-  const Range mine = part(a, jobs);
+  const std::int64_t blocks = query_blocks(a.in[3], rows);
+  const Range mine = part(a, blocks * op.heads);
   DenseJob job(op, a);
-  std::int64_t before = 0;
-  for (std::int64_t b = 0; b < batch && before < mine.end; ++b) {
-    const Range q = sequence_rows(a.in[3], b, rows);
-    const std::int64_t queries = q.end - q.begin, here = (queries + kDenseQueries - 1) / kDenseQueries * op.heads;
-    job.keys = sequence_rows(a.in[4], b, kv_rows);
-    const std::int64_t shift = op.causal ? job.key_count() - queries : 0;
-    for (std::int64_t i = most(0, mine.begin - before); i < least(here, mine.end - before); ++i) {
-      const std::int64_t block = i / op.heads * kDenseQueries;
-      job.head = i % op.heads;
-      job.kv_head = job.head / (op.heads / op.kv_heads);
-      job.first = q.begin + block;
-      job.first_at = block + shift;
-      job.count = least(kDenseQueries, queries - block);
-      job.run();
+  for (std::int64_t before = 0, head = mine.begin / most(1, blocks); before < mine.end && head < op.heads; ++head) {
+    before = head * blocks;
+    job.head = head;
+    job.kv_head = head / (op.heads / op.kv_heads);
+    for (std::int64_t b = 0; b < batch && before < mine.end; ++b) {
+      const Range q = sequence_rows(a.in[3], b, rows);
+      const std::int64_t queries = q.end - q.begin, here = (queries + kDenseQueries - 1) / kDenseQueries;
+      job.keys = sequence_rows(a.in[4], b, kv_rows);
+      const std::int64_t shift = op.causal ? job.key_count() - queries : 0;
+      for (std::int64_t i = most(0, mine.begin - before); i < least(here, mine.end - before); ++i) {
+        const std::int64_t block = i * kDenseQueries;
+        job.first = q.begin + block;
+        job.first_at = block + shift;
+        job.count = least(kDenseQueries, queries - block);
+        job.run();
+      }
+      before += here;
     }
-    before += here;
   }
 }
 

@@ -17,6 +17,7 @@ void bf16_tile(const Tile& t) noexcept {
   token_rows(t, x);
   const auto pair = [&](std::int64_t k, std::size_t bytes) RLX_INLINE {
     u8x64 line[R];
+    prefetch_ahead(t, k / 2);
     each_index<R>([&](auto r) RLX_INLINE { line[r] = load_line(t.w + r * t.w_stride + k * 32); });
     each_index<M>([&](auto m) RLX_INLINE {
       int two = 0;

@@ -78,7 +78,7 @@ void stream_panels(const Product& p, const Kernels& kernels, const MatmulShare& 
       Tile t{};
       t.w = p.w[i] + panel * bytes, t.w_stride = bytes;
       t.x = x.first, t.x_stride = x.stride, t.live = live;
-      t.k = p.k, t.first = true, t.panels = panels, t.ahead = ahead;
+      t.k = p.k, t.first = true, t.panels = panels, t.ahead_bytes = ahead;
       t.c = c + i * panels * tokens * kLanes;
       kernels.product->direct[tokens](t);
     }
@@ -107,6 +107,7 @@ struct Sweep {
   std::int64_t chunk, count;  ///< first token and number
   std::int64_t panel;
   int panels;
+  std::int64_t next;  ///< the panel that this worker is likely to sweep next; may lie beyond the last one
 };
 
 /// A part of k of the panels of one weight.
@@ -115,7 +116,7 @@ struct SweptPanels {
   std::int64_t stride;  ///< between panels
   std::int64_t first, k;
   int weight;
-  // What will be unpacked next, of each panel; 0 bytes: nothing.
+  // What is read from memory after this, of each panel; 0 bytes: nothing.
   const std::byte* next;
   std::int64_t next_stride, next_bytes;
 };
@@ -126,6 +127,19 @@ void prefetch_part(const SweptPanels& p, int panels, std::int64_t tile, std::int
   for (std::int64_t line = lines * tile / tiles; line < lines * (tile + 1) / tiles; ++line)
     for (int r = 0; r < panels; ++r)
       _mm_prefetch(reinterpret_cast<const char*>(p.next + r * p.next_stride + line * kLineBytes), _MM_HINT_T1);
+}
+
+/// The part of `depth` k that is read after k columns from `first` on of weight i: of the next weight, the next part of
+/// the first one, or the first part of the next panels.
+void find_next(const Product& p, const Sweep& at, std::int64_t depth, SweptPanels& panels) {
+  const std::int64_t bytes = panel_bytes(p.w_type, p.k);
+  const bool other = panels.weight + 1 < p.weights, last = !other && panels.first + panels.k >= p.k;
+  const std::int64_t from = other ? panels.first : last ? 0 : panels.first + panels.k, to = min64(from + depth, p.k);
+  const std::int64_t panel = last ? at.next : at.panel;
+  if (panel + at.panels > panel_count(p.n)) return;
+  panels.next = p.w[other ? panels.weight + 1 : 0] + panel * bytes + panel_bytes(p.w_type, from);
+  panels.next_stride = bytes;
+  panels.next_bytes = panel_bytes(p.w_type, to) - panel_bytes(p.w_type, from);
 }
 
 /// All tokens times those panels, in tiles; the last part of the last weight finishes them.
@@ -144,12 +158,19 @@ void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, con
           (int8 ? tokens * ready_bytes(p.w_type, panels.first) : panels.first * x_bytes);
     float* const c = sums + m * p.weights * at.panels * kLanes;
     t.c = c + panels.weight * at.panels * tokens * kLanes;
+    const TileSums done{at.panel, at.chunk + m, at.panels, tokens, t.live, c};
+    if (finishes) prefetch_result(p, done);
+    const std::int64_t turn = m / most;
+    const bool unpacked = kernels.product->unpack;
+    // Panels that tiles read where they lie: the first tiles ask for one each, a line a step.
+    t.ahead = !unpacked && turn < at.panels && panels.next_bytes > 0 ? panels.next + turn * panels.next_stride : nullptr;
     kernels.tiles->tile[at.panels - 1][tokens](t);
-    prefetch_part(panels, at.panels, m / most, (at.count + most - 1) / most);
-    if (finishes)
-      kFinish[static_cast<int>(p.act)](p, {at.panel, at.chunk + m, at.panels, tokens, t.live, c});
+    if (unpacked) prefetch_part(panels, at.panels, turn, (at.count + most - 1) / most);
+    if (finishes) kFinish[static_cast<int>(p.act)](p, done);
   }
 }
+
+constexpr std::int64_t kFewTokens = 32;
 
 /// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them; gate and up one after
 /// the other, since one pair of unpacked panels fills the L1 cache.
@@ -159,19 +180,26 @@ void sweep_panels(const Product& p, const Kernels& kernels, const Sweep& at) {
   auto* const sums = reinterpret_cast<float*>(unpacked + sizes.panels);
   const UnpackFn unpack = kernels.product->unpack;
   const std::int64_t bytes = panel_bytes(p.w_type, p.k), slot = sizes.panels / kTilePanels;
-  const std::int64_t depth = p.x_type == DType::xq8 ? kIntDepth : kFloatDepth;
+  // Floats that few tokens read where they lie come from memory either way: the whole k at once.
+  const bool few = !unpack && at.count <= kFewTokens;
+  const std::int64_t depth = few ? p.k : p.x_type == DType::xq8 ? kIntDepth : kFloatDepth;
   for (std::int64_t first = 0; first == 0 || first < p.k; first += depth)
     for (int i = 0; i < p.weights; ++i) {
       const std::byte* const packed = p.w[i] + at.panel * bytes;
       const std::int64_t k = min64(depth, p.k - first);
       for (int r = 0; unpack && r < at.panels; ++r) unpack(packed + r * bytes, first, k, unpacked + r * slot);
-      const bool other = i + 1 < p.weights;  // the next weight, or the next k of the first one
-      const std::int64_t from = other ? first : first + k, to = other ? first + k : min64(from + depth, p.k);
-      const std::byte* const next = (other ? p.w[i + 1] : p.w[0]) + at.panel * bytes + panel_bytes(p.w_type, from);
-      const std::int64_t next_bytes = panel_bytes(p.w_type, to) - panel_bytes(p.w_type, from);
       const std::byte* const w = unpack ? unpacked : packed + panel_bytes(p.w_type, first);
-      sweep_tokens(p, kernels, at, {w, unpack ? slot : bytes, first, k, i, next, bytes, next_bytes}, sums);
+      SweptPanels panels{w, unpack ? slot : bytes, first, k, i, nullptr, 0, 0};
+      find_next(p, at, depth, panels);
+      sweep_tokens(p, kernels, at, panels, sums);
     }
+}
+
+/// Tokens of a chunk, at most `most`, so that chunks are about equal: the panels come from memory for each, and a last
+/// one of 5 tokens (ViT: 197) would wait for them.
+std::int64_t even_chunk(std::int64_t tokens, std::int64_t most, std::int64_t tile) {
+  const std::int64_t whole = most / tile * tile, chunks = (tokens + whole - 1) / whole;
+  return ((tokens + chunks - 1) / chunks + tile - 1) / tile * tile;
 }
 
 /// A part of a product.
@@ -179,12 +207,13 @@ struct Part {
   Range panels, tokens;
 };
 
-/// A part whose tokens are ready: x begins with the first one.
-void sweep_all(const Product& p, const Kernels& kernels, const Tokens& x, const Part& part) {
+/// A part whose tokens are ready: x begins with the first one. next: the panel after the last one.
+void sweep_all(const Product& p, const Kernels& kernels, const Tokens& x, const Part& part, std::int64_t next) {
   const auto [begin, end] = part.panels;
   for (std::int64_t panel = begin; panel < end;) {
     const int at_once = kernels.tiles->tile[1][1] && end - panel >= 2 ? 2 : 1;
-    sweep_panels(p, kernels, {x, part.tokens.begin, part.tokens.end - part.tokens.begin, panel, at_once});
+    const std::int64_t after = panel + at_once < end ? panel + at_once : next;
+    sweep_panels(p, kernels, {x, part.tokens.begin, part.tokens.end - part.tokens.begin, panel, at_once, after});
     panel += at_once;
   }
 }
@@ -192,10 +221,11 @@ void sweep_all(const Product& p, const Kernels& kernels, const Tokens& x, const 
 void run_tiles(const Product& p, const Kernels& kernels, const Part& part) {
   const int tile = kernels.tiles->tokens;
   const bool ready = !kernels.product->prepare && !kernels.widen;
-  const std::int64_t step = (ready ? kSweepTokens : kChunkTokens) / tile * tile;
+  const std::int64_t step =
+      even_chunk(part.tokens.end - part.tokens.begin, ready ? kSweepTokens : kChunkTokens, tile);
   for (std::int64_t chunk = part.tokens.begin; chunk < part.tokens.end; chunk += step) {
-    const std::int64_t count = min64(step, part.tokens.end - chunk);
-    sweep_all(p, kernels, prepare(p, kernels, {chunk, chunk + count}, tile), {part.panels, {chunk, chunk + count}});
+    const Range tokens{chunk, min64(chunk + step, part.tokens.end)};
+    sweep_all(p, kernels, prepare(p, kernels, tokens, tile), {part.panels, tokens}, part.panels.begin);
   }
 }
 
@@ -241,17 +271,16 @@ void stream_fused(const FusedRun& run, const Rows& x) {
 /// Many tokens: units of two panels and a chunk of tokens. Beyond kDealtRows workers take the next unit from a counter,
 /// so that none waits for one that its core's other users slow down; fewer rows run at the speed of memory, where every
 /// worker's own run of panels is faster (kernels.md, 1.4).
-constexpr std::int64_t kDealtRows = 32, kUnitsPerWorker = 8;
+constexpr std::int64_t kDealtRows = kFewTokens, kUnitsPerWorker = 8;
 
 class FusedSweep {
  public:
   FusedSweep(const FusedRun& run, std::int64_t rows) : run_(run), rows_(rows) {
     std::int64_t pairs = 0;
     for (int i = 0; i < run.op.products(); ++i) pairs += pairs_of(run.parts[i]);
-    const std::int64_t needed = (rows + kSweepTokens - 1) / kSweepTokens,
-                       wanted = (kUnitsPerWorker * run.a.threads + pairs - 1) / pairs, most = rows / kChunkTokens;
-    const std::int64_t chunks = wanted > needed ? (most > needed ? min64(wanted, most) : needed) : needed;
-    chunk_ = up_to_tile((rows + chunks - 1) / chunks);
+    const std::int64_t wanted = (kUnitsPerWorker * run.a.threads + pairs - 1) / pairs;
+    const std::int64_t most = rows / wanted > kChunkTokens ? rows / wanted : kChunkTokens;
+    chunk_ = even_chunk(rows, most < kSweepTokens ? most : kSweepTokens, kMaxTileTokens);
     chunks_ = (rows + chunk_ - 1) / chunk_;
     units_ = pairs * chunks_;
     const std::int64_t thread = run.a.thread, threads = run.a.threads;
@@ -271,7 +300,6 @@ class FusedSweep {
 
  private:
   static std::int64_t pairs_of(const Product& p) { return (panel_count(p.n) + 1) / 2; }
-  static std::int64_t up_to_tile(std::int64_t n) { return (n + kMaxTileTokens - 1) / kMaxTileTokens * kMaxTileTokens; }
   std::int64_t take() {
     return __atomic_fetch_add(reinterpret_cast<std::int32_t*>(run_.a.shared) + 1, 1, __ATOMIC_RELAXED);
   }
@@ -282,7 +310,8 @@ class FusedSweep {
     const Part part{{panel, min64(panel + 2, panel_count(p.n))}, {first, min64(first + chunk_, rows_)}};
     if (!ready && (kernels.product->prepare || kernels.widen)) return run_tiles(p, kernels, part);
     const std::int64_t stride = ready ? ready_bytes(p.w_type, p.k) : x.stride;
-    sweep_all(p, kernels, {(ready ? ready : x.data) + first * stride, stride}, part);
+    const std::int64_t step = (rows_ > kDealtRows ? run_.a.threads + chunks_ - 1 : chunks_) / chunks_;
+    sweep_all(p, kernels, {(ready ? ready : x.data) + first * stride, stride}, part, panel + 2 * step);
   }
 
   const FusedRun& run_;

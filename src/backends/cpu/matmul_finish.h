@@ -15,6 +15,19 @@ struct TileSums {
   const float* c;
 };
 
+/// Asks for the lines of the result and the residual that finish_tile will touch: rows far apart, which come while the
+/// tile multiplies.
+inline void prefetch_result(const Product& p, const TileSums& t) {
+  const std::int64_t column = t.panel * kPanelRows * std::int64_t{sizeof(float)};
+  for (int m = 0; m < t.live; ++m)
+    for (int r = 0; r < t.panels; ++r) {
+      const std::int64_t at = column + r * kPanelRows * std::int64_t{sizeof(float)};
+      _mm_prefetch(reinterpret_cast<const char*>(p.y.at(t.token + m) + at), _MM_HINT_T0);
+      if (p.residual.data)
+        _mm_prefetch(reinterpret_cast<const char*>(p.residual.at(t.token + m) + at), _MM_HINT_T0);
+    }
+}
+
 template <Act A>
 void finish_tile(const Product& p, const TileSums& t) {
   for (int r = 0; r < t.panels; ++r) {

@@ -65,6 +65,7 @@ void float_tile(const Tile& t) noexcept {
                       RLX_INLINE { w[r] = reinterpret_cast<const float*>(t.w + r * t.w_stride); });
     for (std::int64_t k = 0; k < t.k; ++k) {
       f32x16 line[R];
+      prefetch_ahead(t, k);
       each_index<R>([&](auto r) RLX_INLINE { line[r] = load(w[r] + k * 16); });
       each_index<M>([&](auto m) RLX_INLINE {
         const f32x16 v = set1(x[m][k]);

@@ -137,7 +137,7 @@ void packed_tile(const Tile& t) noexcept {
       const int blocks = static_cast<int>(min64(p.group, t.k - k) / kBlock);
       for (at.b = 0; at.b < blocks; ++at.b, at.x += M * ready_block(D)) {
         at.lines[0] = at.group + p.header + std::int64_t{at.b} * p.block;
-        if (t.ahead > 0) prefetch_block<D>(at.lines[0], t.ahead);
+        if (t.ahead_bytes > 0) prefetch_block<D>(at.lines[0], t.ahead_bytes);
         add_block<D, true>(at, f);
       }
     }

@@ -37,8 +37,10 @@ struct Tile {
   std::int64_t k;      ///< how many k
   bool first;          ///< sums begin at 0, not at c
   int panels;          ///< direct kernels: how many, up to kDirectPanels
-  std::int64_t ahead;  ///< direct kernels of int8 tokens: the distance at which they ask for memory; 0: they do not
+  std::int64_t ahead_bytes;  ///< direct kernels of int8 tokens ask for memory so far ahead; 0: they do not
   float* c;           ///< [panels][tokens][16]
+  /// Tiles of floats ask for k lines from here, one a step: a panel that is needed soon. Null: nothing.
+  const std::byte* ahead;
 };
 using TileFn = void (*)(const Tile&) noexcept;
 
@@ -57,6 +59,12 @@ RLX_SIMD void load_sums(const Tile& t, f32x16 (&f)[R][M]) {
 template <int R, int M>
 RLX_SIMD void store_sums(const Tile& t, const f32x16 (&f)[R][M]) {
   each_index<R * M>([&](auto i) RLX_INLINE { store(t.c + i * kLanes, f[i / M][i % M]); });
+}
+
+/// What a tile asks for ahead; where nothing is, its own panel, which is in the cache.
+RLX_SIMD void prefetch_ahead(const Tile& t, std::int64_t line) {
+  const std::byte* from = t.ahead ? t.ahead : t.w;
+  _mm_prefetch(reinterpret_cast<const char*>(from + line * kLineBytes), _MM_HINT_T1);
 }
 
 /// Unpacks k columns of a packed panel from column `first` on.

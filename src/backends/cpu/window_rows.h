@@ -44,6 +44,15 @@ inline Range inside(std::int64_t offset, std::int64_t step, std::int64_t size, s
 /// Up to 16 values p[0], p[step], ...; the lanes beyond are 0.
 RLX_SIMD f32x16 load_step(const float* p, std::int64_t step, int lanes) {
   if (step == 1) return lanes == kLanes ? load(p) : load_partial(p, lanes);
+#if defined(RLX_WIDE)
+  if (step == 2) {  // the even ones of 31
+    const int values = 2 * lanes - 1;
+    const f32x16 low = load_partial(p, values < kLanes ? values : kLanes);
+    const f32x16 high = load_partial(p + kLanes, values < kLanes ? 0 : values - kLanes);
+    alignas(64) static constexpr int kEven[16] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+    return {_mm512_permutex2var_ps(low.v, load_i32(kEven).v, high.v)};
+  }
+#endif
   alignas(64) float t[16] = {};
   for (int i = 0; i < lanes; ++i) t[i] = p[i * step];
   return load(t);
