@@ -211,11 +211,12 @@ TEST(section6_NearMiss, AProductBesideAnother) {
   %3 = linear(%0, %1) : f32[rows, 48]
   %4 = linear(%0, %1) act=silu : f32[rows, 48]
   %5 = param "late" : f32[48, 32]
-  %6 = linear(%0, %5) : f32[rows, 48]
-return "y" %3, "z" %4, "l" %6
+  %6 = add(%5, %5) : f32[48, 32]
+  %7 = linear(%0, %6) : f32[rows, 48]
+return "y" %3, "z" %4, "l" %7
 )"),
             (Reasons{"a product on the same input has an activation",
-                     "a weight of a product on the same input is declared after the first product"}));
+                     "a weight of a product on the same input is computed after the first product"}));
 }
 
 TEST(section6_NearMiss, AProductWhoseNormIsReadTwice) {

@@ -29,7 +29,7 @@ struct Range {
   std::int64_t begin, end;
 };
 
-/// Tokens of a chunk in the form that the kernels read: `stride` bytes each. Those of int8 lie tile by tile (TokenTile).
+/// Tokens of a chunk in the form that the kernels read: `stride` bytes each. Those of int8 lie in tiles (TokenTile).
 struct Tokens {
   const std::byte* first;
   std::int64_t stride;
@@ -163,7 +163,8 @@ void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, con
     const std::int64_t turn = m / most;
     const bool unpacked = kernels.product->unpack;
     // Panels that tiles read where they lie: the first tiles ask for one each, a line a step.
-    t.ahead = !unpacked && turn < at.panels && panels.next_bytes > 0 ? panels.next + turn * panels.next_stride : nullptr;
+    const bool asks = !unpacked && turn < at.panels && panels.next_bytes > 0;
+    t.ahead = asks ? panels.next + turn * panels.next_stride : nullptr;
     kernels.tiles->tile[at.panels - 1][tokens](t);
     if (unpacked) prefetch_part(panels, at.panels, turn, (at.count + most - 1) / most);
     if (finishes) kFinish[static_cast<int>(p.act)](p, done);
@@ -351,7 +352,8 @@ void fused_linear(const void* op, const KernelArgs& a) noexcept {
       if (i > 0 && ready[i] == ready[i - 1]) continue;
       Product p = run.parts[i];
       p.x = rows;
-      prepare_tiles(p, kernels_for(p.x_type, p.w_type), {begin, end}, tile, ready[i] + begin * ready_bytes(p.w_type, p.k));
+      std::byte* const to = ready[i] + begin * ready_bytes(p.w_type, p.k);
+      prepare_tiles(p, kernels_for(p.x_type, p.w_type), {begin, end}, tile, to);
     }
   });
   FusedSweep(run, count).run(x, {ready[0], ready[1], ready[2]});

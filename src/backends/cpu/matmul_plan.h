@@ -15,8 +15,8 @@ constexpr int kDirectTokens = 8;  // up to so many tokens, packed panels are dec
 constexpr int kDirectPanels = 4;  // of which results are finished together; kernels of floats take them side by side
 constexpr int kTilePanels = 2;     // most panels of a tile
 constexpr int kMaxTileTokens = 8;  // most tokens of a tile
-// Tokens that sweep over a pair of panels, which come from memory and are unpacked once for all of them (1B q8_0, prompt
-// of 512, two threads: 658 tok/s, with 256 620). A worker that makes them ready for itself takes fewer at once.
+// Tokens that sweep over a pair of panels, which come from memory and are unpacked once for all of them (1B q8_0, a
+// prompt of 512, two threads: 658 tok/s, with 256 620). A worker that makes them ready for itself takes fewer at once.
 constexpr int kSweepTokens = 512;
 constexpr int kChunkTokens = 64;
 // k of the panels that are swept over: two of them stay in the L1 cache (Zen 5, one thread, q8_0, 480 tokens: 820 GOPS,

@@ -34,11 +34,11 @@ struct Tile {
   const std::byte* x;     ///< the first token at the first k; int8 tokens: the tile's blocks (TokenTile) from there on
   std::int64_t x_stride;  ///< bytes to the next token
   int live;  ///< tokens that are there; a kernel for more reads the first one again for the others
-  std::int64_t k;      ///< how many k
-  bool first;          ///< sums begin at 0, not at c
-  int panels;          ///< direct kernels: how many, up to kDirectPanels
+  std::int64_t k;            ///< how many k
+  bool first;                ///< sums begin at 0, not at c
+  int panels;                ///< direct kernels: how many, up to kDirectPanels
   std::int64_t ahead_bytes;  ///< direct kernels of int8 tokens ask for memory so far ahead; 0: they do not
-  float* c;           ///< [panels][tokens][16]
+  float* c;                  ///< [panels][tokens][16]
   /// Tiles of floats ask for k lines from here, one a step: a panel that is needed soon. Null: nothing.
   const std::byte* ahead;
 };
@@ -71,8 +71,8 @@ RLX_SIMD void prefetch_ahead(const Tile& t, std::int64_t line) {
 using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64_t k,
                           std::byte* out) noexcept;
 
-/// Tokens of one tile. For int8 tokens `out` gets, per block of 32 k: s8 [8 steps][tokens][4], float d[tokens], then for
-/// each scale of the weights in the block [tokens] of float d * sum (types with a minimum) or int32 -offset * sum:
+/// Tokens of one tile. For int8 tokens `out` gets, per block of 32 k: s8 [8 steps][tokens][4], float d[tokens], then
+/// for each scale of the weights in the block [tokens] of float d * sum (types with a minimum) or int32 -offset * sum:
 /// a kernel reads one stream. Widened bf16 tokens: f32 [tokens][k].
 struct TokenTile {
   const std::byte* x;

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compiler/passes/fusion_notes.h"
+#include "ir/source.h"
 #include "ops/fused.h"
 #include "ops/matmul.h"
 #include "ops/quant.h"
@@ -18,17 +19,23 @@ using Groups = std::map<std::int32_t, std::vector<std::int32_t>>;
 // A packing or an exchange of axes that the weight store does: it can be made again anywhere behind its param.
 bool made_of_weight(const Node& n) { return n.is<Pack>() || n.is<TransposeWeight>(); }
 
-bool stands_before(const Graph& graph, Value v, std::int32_t first) {
+// A param is declared wherever it is needed first.
+bool can_stand_before(const Graph& graph, Value v, std::int32_t first) {
   constexpr int kSteps = 4;  // an exchange of axes and a packing, with room
   for (int i = 0; i < kSteps && v.node > first && made_of_weight(graph.node(v)); ++i) v = graph.node(v).inputs[0];
-  return v.node < first;
+  return v.node < first || graph.node(v).is<Param>();
 }
 
-// The new value of an old one that stands before the first product, or that is made again there.
-Value bring(const Rewriter& rewriter, const Rewriter::Site& s, Value v) {
+using Moved = std::map<std::int32_t, Value>;  // old node -> its result in the new graph, made before its place
+
+// The new value of an old one that stands before the first product, or that is made there.
+Value bring(const Rewriter& rewriter, const Rewriter::Site& s, Value v, Moved& moved) {
   if (v.node < s.index) return rewriter.now(v);
   const Node& n = rewriter.old().node(v);
-  return s.b.graph().add(*n.def, n.attrs, {bring(rewriter, s, n.inputs[0])}, n.origin);
+  if (!n.is<Param>()) return s.b.graph().add(*n.def, n.attrs, {bring(rewriter, s, n.inputs[0], moved)}, n.origin);
+  const auto [it, absent] = moved.try_emplace(v.node);
+  if (absent) it->second = s.b.graph().copy(rewriter.old(), n, {});
+  return it->second;
 }
 
 std::string member_obstacle(const Graph& graph, std::int32_t first, std::int32_t i) {
@@ -38,8 +45,8 @@ std::string member_obstacle(const Graph& graph, std::int32_t first, std::int32_t
   if (linear.residual) return "a product on the same input has a residual";
   // The call stands at the place of its first product: all that it reads must be there.
   for (Value v : n.inputs)
-    if (!stands_before(graph, v, first))
-      return "a weight of a product on the same input is declared after the first product";
+    if (!can_stand_before(graph, v, first))
+      return "a weight of a product on the same input is computed after the first product";
   return {};
 }
 
@@ -70,16 +77,16 @@ Groups find_groups(const Graph& graph, const FusionNotes& notes) {
   return groups;
 }
 
-Value join(const Rewriter& rewriter, const Rewriter::Site& s, std::span<const std::int32_t> group) {
+Value join(const Rewriter& rewriter, const Rewriter::Site& s, std::span<const std::int32_t> group, Moved& moved) {
   FusedLinear op{.weights = static_cast<std::int32_t>(group.size())};
   std::vector<Value> operands = {s.inputs[0]}, biases;
   for (std::size_t k = 0; k < group.size(); ++k) {
     const Node& n = rewriter.old().node(group[k]);
     const Linear linear = *n.as<Linear>();
-    operands.push_back(bring(rewriter, s, n.inputs[1]));
+    operands.push_back(bring(rewriter, s, n.inputs[1], moved));
     if (!linear.bias) continue;
     op.biases |= 1 << k;
-    biases.push_back(bring(rewriter, s, n.inputs[2]));
+    biases.push_back(bring(rewriter, s, n.inputs[2], moved));
   }
   operands.insert(operands.end(), biases.begin(), biases.end());
   return s.b.emit(op, std::move(operands));
@@ -92,10 +99,10 @@ bool fuse_shared_input(Graph& graph, const PassContext& context) {
   const Groups groups = find_groups(graph, notes);
   if (groups.empty()) return false;
   Rewriter rewriter(graph);
-  std::map<std::int32_t, Value> made;  // old product -> its result of the joined call
+  Moved made;  // products and their results of the joined call, and params
   return rewriter.run([&](const Rewriter::Site& s) -> Rewriter::Answer {
     if (const auto it = groups.find(s.index); it != groups.end()) {
-      const Value joined = join(rewriter, s, it->second);
+      const Value joined = join(rewriter, s, it->second, made);
       for (std::size_t k = 0; k < it->second.size(); ++k)
         made[it->second[k]] = s.b.result(joined, static_cast<int>(k));
       notes.fused(FusedLinear::name, s);
