@@ -1,6 +1,7 @@
 #include "runtime/encoder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -43,6 +44,38 @@ void check_ids(std::span<const std::int32_t> ids, std::int64_t count, std::strin
            ids[i]);
 }
 
+// Rows of one step. A batch is cut at sequences: what a layer leaves is then still in the caches when the next one
+// reads it (MiniLM, 32 texts of 128 tokens, two Zen 5 threads, in turn: bf16 151 -> 124 ms, f32 237 -> 216).
+constexpr std::int64_t kStepRows = 512;
+
+/// The matrices that `of` gives of each part, one below the other.
+template <typename F>
+Tensor joined_tensor(const std::vector<HiddenRows>& parts, F of) {
+  std::int64_t rows = 0;
+  for (const HiddenRows& part : parts) rows += of(part).dims()[0];
+  Tensor all = Tensor::zeros({rows, of(parts[0]).dims()[1]});
+  std::byte* at = all.mutable_data();
+  for (const HiddenRows& part : parts) {
+    std::memcpy(at, of(part).data(), static_cast<std::size_t>(of(part).byte_size()));
+    at += of(part).byte_size();
+  }
+  return all;
+}
+
+/// The rows of steps, one after the other.
+HiddenRows joined(std::vector<HiddenRows> parts) {
+  if (parts.size() == 1) return std::move(parts[0]);
+  HiddenRows all;
+  all.starts = {0};
+  for (const HiddenRows& part : parts)
+    for (std::size_t i = 1; i < part.starts.size(); ++i)
+      all.starts.push_back(all.starts.back() + part.starts[i] - part.starts[i - 1]);
+  all.rows = joined_tensor(parts, [](const HiddenRows& h) -> const Tensor& { return h.rows; });
+  if (parts[0].pooled)
+    all.pooled = joined_tensor(parts, [](const HiddenRows& h) -> const Tensor& { return *h.pooled; });
+  return all;
+}
+
 }  // namespace
 
 std::span<const float> HiddenRows::sequence(std::int64_t i) const {
@@ -62,7 +95,7 @@ struct EncoderModel::Impl {
   // Plans are made for powers of two, so that all batches together need a handful of executables; what a run computes
   // are its actual rows.
   const BucketRule ladder = BucketRule::ladder(1);
-  std::shared_ptr<CompiledGraph> last;
+  StepWork work;  // of the last run of the encoder
   bool profiling = false;
   std::vector<std::shared_ptr<CompiledGraph>> profiled;
 
@@ -116,13 +149,13 @@ struct EncoderModel::Impl {
   }
 
   std::shared_ptr<CompiledGraph> executable(const HirSource& source, const ModelVariant& variant) {
-    last = pipeline->get_or_compile_component(ModelComponent(variant).with_dispatch(options.compile.dispatch), source,
-                                              options.compile);
-    if (profiling && std::find(profiled.begin(), profiled.end(), last) == profiled.end()) {
-      last->set_profile(true);
-      profiled.push_back(last);
+    std::shared_ptr<CompiledGraph> graph = pipeline->get_or_compile_component(
+        ModelComponent(variant).with_dispatch(options.compile.dispatch), source, options.compile);
+    if (profiling && std::find(profiled.begin(), profiled.end(), graph) == profiled.end()) {
+      graph->set_profile(true);
+      profiled.push_back(graph);
     }
-    return last;
+    return graph;
   }
 
   void set_profile(bool on) {
@@ -145,6 +178,20 @@ struct EncoderModel::Impl {
 
   HiddenRows run(std::span<const TokenSequence> batch) {
     require_kind(info().kind != ModelKind::vision, "a model of token sequences (run_images takes pixels)");
+    rows_of(batch);  // the whole batch is checked before anything runs
+    work = {};
+    std::vector<HiddenRows> parts;
+    for (std::size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+      for (std::int64_t rows = 0; end < batch.size(); ++end) {
+        rows += static_cast<std::int64_t>(batch[end].tokens.size());
+        if (end > begin && rows > kStepRows) break;
+      }
+      parts.push_back(run_step(batch.subspan(begin, end - begin)));
+    }
+    return joined(std::move(parts));
+  }
+
+  HiddenRows run_step(std::span<const TokenSequence> batch) {
     BatchRows rows = rows_of(batch);
     const ModelVariant variant = ModelVariant::encoder(ladder.upper(sym::batch, rows.batch()), 0)
                                      .with_rows(ladder.upper(sym::rows, rows.rows()));
@@ -157,12 +204,30 @@ struct EncoderModel::Impl {
       if (e.name == "seq_start") inputs.push_back({e.name, ids_tensor(rows.starts)});
     }
     std::vector<NamedTensor> outputs = graph->run(inputs);
+    work += graph->work();
     return hidden_of(std::move(outputs), std::move(rows.starts));
   }
 
   HiddenRows run_images(const Tensor& pixels) {
     require_kind(info().kind == ModelKind::vision, "a model of images (run takes tokens)");
     check_pixels(pixels);
+    const std::vector<std::int64_t>& dims = pixels.dims();
+    // Maps of a convolutional model fill the caches with one image.
+    const std::int64_t at_once = info().image_rows > 0 ? std::max<std::int64_t>(1, kStepRows / info().image_rows) : 1;
+    const std::int64_t image_bytes = pixels.byte_size() / dims[0];
+    work = {};
+    std::vector<HiddenRows> parts;
+    for (std::int64_t first = 0; first < dims[0]; first += at_once) {
+      std::vector<std::int64_t> some = dims;
+      some[0] = std::min(at_once, dims[0] - first);
+      parts.push_back(run_image_step(Tensor::borrow(
+          some, DType::f32,
+          {pixels.data() + first * image_bytes, static_cast<std::size_t>(some[0] * image_bytes)})));
+    }
+    return joined(std::move(parts));
+  }
+
+  HiddenRows run_image_step(const Tensor& pixels) {
     const std::vector<std::int64_t>& dims = pixels.dims();
     const std::int64_t batch = dims[0];
     ModelVariant variant = ModelVariant::encoder(ladder.upper(sym::batch, batch), info().image_rows);
@@ -172,6 +237,7 @@ struct EncoderModel::Impl {
     std::vector<NamedTensor> inputs = {{"pixels", pixels}};
     if (info().image_rows > 0) inputs.push_back({"seq_start", ids_tensor(starts_of(batch, info().image_rows))});
     HiddenRows hidden = hidden_of(graph->run(inputs), {});
+    work += graph->work();
     hidden.starts = starts_of(batch, hidden.rows.dims()[0] / batch);
     return hidden;
   }
@@ -273,7 +339,7 @@ const DispatchReport& EncoderModel::dispatch() const { return impl_->encoder_rep
 const DispatchReport& EncoderModel::decoder_dispatch() const { return impl_->decoder_report; }
 PipelineStatistics EncoderModel::statistics() const { return impl_->pipeline->statistics(); }
 
-StepWork EncoderModel::work() const { return impl_->last == nullptr ? StepWork() : impl_->last->work(); }
+StepWork EncoderModel::work() const { return impl_->work; }
 void EncoderModel::set_profile(bool on) { impl_->set_profile(on); }
 std::vector<KernelTime> EncoderModel::profile() const {
   std::vector<KernelTime> list;

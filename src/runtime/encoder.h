@@ -1,5 +1,6 @@
 // Models beside decoders, ready to run: encoders of tokens, encoders of images, encoder-decoders. One template per
-// graph and one executable per bucket of sizes, by ModelCompilePipeline; batches are rows without padding.
+// graph and one executable per bucket of sizes, by ModelCompilePipeline; batches are rows without padding. A large
+// batch runs in steps of whole sequences or images, about 512 rows each; no bit depends on that.
 #pragma once
 
 #include <cstdint>

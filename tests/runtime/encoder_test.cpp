@@ -88,6 +88,25 @@ TEST(Encoder, ASequenceHasTheSameBitsInAnyBatchAndOnAnyNumberOfThreads) {
   EXPECT_TRUE(same_bits(single.pooled->as<float>(), ragged.pooled->as<float>().subspan(64, 64)));
 }
 
+TEST(Encoder, ABatchOfSeveralStepsIsWhatItsSequencesAreAlone) {
+  EncoderModel model = load("bert");
+  std::vector<Ids> ids;
+  for (unsigned i = 0; i < 7; ++i) ids.push_back(some_tokens(i % 2 ? 128 : 90, i + 1));  // 744 tokens; a step takes 512
+  std::vector<TokenSequence> batch;
+  for (const Ids& of : ids) batch.push_back({of, {}});
+  const HiddenRows all = model.run(batch);
+  ASSERT_EQ(all.batch(), 7);
+  ASSERT_EQ(all.rows.dims(), (std::vector<std::int64_t>{744, 64}));
+  EXPECT_EQ(all.starts[3], 308);
+  const double bytes = model.work().bytes;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const HiddenRows alone = model.run({&batch[i], 1});
+    EXPECT_TRUE(same_bits(alone.sequence(0), all.sequence(static_cast<std::int64_t>(i)))) << i;
+    EXPECT_TRUE(same_bits(alone.pooled->as<float>(), all.pooled->as<float>().subspan(i * 64, 64))) << i;
+  }
+  EXPECT_DOUBLE_EQ(bytes, 2 * model.work().bytes) << "the weights were read by two steps";
+}
+
 TEST(Encoder, SizesOfOneBucketShareAnExecutable) {
   EncoderModel model = load("bert");
   for (const std::int32_t n : {33, 40, 64, 50}) {

@@ -182,35 +182,64 @@ void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
   }
 }
 
-/// See TokenTile. A row of xq8 is int8 q[k], float d[k / 32], int32 sum[k / 16] (dtype.h).
-template <DType D>
-void int_prepare(const TokenTile& t) noexcept {
+/// The 32 bytes of a block of M tokens, four bytes of each in turn; strips of four tokens at once.
+template <int M>
+RLX_SIMD void interleave(const std::byte* const (&row)[M], std::int64_t at, std::byte* to) {
+  if constexpr (M >= 4) {
+    for (int m = 0; m < M; m += 4)
+      for (int half = 0; half < 2; ++half) {
+        const auto piece = [&](int i) RLX_INLINE {
+          return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[m + i] + at + half * 16));
+        };
+        const __m128i a = _mm_unpacklo_epi32(piece(0), piece(1)), b = _mm_unpacklo_epi32(piece(2), piece(3)),
+                      c = _mm_unpackhi_epi32(piece(0), piece(1)), d = _mm_unpackhi_epi32(piece(2), piece(3));
+        const auto put = [&](int step, __m128i v) RLX_INLINE {
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(to + ((half * 4 + step) * M + m) * 4), v);
+        };
+        put(0, _mm_unpacklo_epi64(a, b));
+        put(1, _mm_unpackhi_epi64(a, b));
+        put(2, _mm_unpacklo_epi64(c, d));
+        put(3, _mm_unpackhi_epi64(c, d));
+      }
+  } else {
+    for (int step = 0; step < 8; ++step)
+      for (int m = 0; m < M; ++m) __builtin_memcpy(to + (step * M + m) * 4, row[m] + at + step * 4, 4);
+  }
+}
+
+template <DType D, int M>
+void prepare_tile(const TokenTile& t) noexcept {
   constexpr PanelInfo p = kPanel<D>;
   constexpr int offset = p.is_signed ? kSignedOffset : p.offset;
-  const std::int64_t blocks = t.k / kBlock, block_bytes = t.tokens * ready_block(D);
-  if (t.live < t.tokens) __builtin_memset(t.out, 0, static_cast<std::size_t>(blocks * block_bytes));
-  for (int m = 0; m < t.live; ++m) {
-    const std::byte* row = t.x + m * t.x_stride;
-    const auto* d = reinterpret_cast<const float*>(row + t.k);
-    const auto* sums = reinterpret_cast<const std::int32_t*>(d + blocks);
-    std::byte* to = t.out;
-    for (std::int64_t b = 0; b < blocks; ++b, to += block_bytes) {
-      for (int step = 0; step < 8; ++step)
-        __builtin_memcpy(to + (step * t.tokens + m) * 4, row + b * kBlock + step * 4, 4);
-      auto* floats = reinterpret_cast<float*>(to + t.tokens * kBlock) + m;
-      *floats = d[b];
+  const std::int64_t blocks = t.k / kBlock;
+  const std::byte* row[M];
+  for (int m = 0; m < M; ++m) row[m] = t.x + (m < t.live ? m : 0) * t.x_stride;
+  std::byte* to = t.out;
+  for (std::int64_t b = 0; b < blocks; ++b, to += M * ready_block(D)) {
+    interleave(row, b * kBlock, to);
+    auto* const floats = reinterpret_cast<float*>(to + M * kBlock);
+    for (int m = 0; m < M; ++m) {
+      const auto* d = reinterpret_cast<const float*>(row[m] + t.k);
+      const auto* sums = reinterpret_cast<const std::int32_t*>(d + blocks) + 2 * b;
+      floats[m] = d[b];
       for (int s = 0; s < p.subs(); ++s) {
-        const std::int32_t sum = p.subs() == 2 ? sums[2 * b + s] : sums[2 * b] + sums[2 * b + 1];
-        floats += t.tokens;
-        if constexpr (p.has_min) {
-          *floats = d[b] * static_cast<float>(sum);
-        } else {
-          const std::int32_t correction = -offset * sum;
-          __builtin_memcpy(floats, &correction, 4);
-        }
+        const std::int32_t sum = p.subs() == 2 ? sums[s] : sums[0] + sums[1], correction = -offset * sum;
+        if constexpr (p.has_min)
+          floats[(1 + s) * M + m] = d[b] * static_cast<float>(sum);
+        else
+          __builtin_memcpy(&floats[(1 + s) * M + m], &correction, 4);
       }
     }
   }
+}
+
+/// See TokenTile. A row of xq8 is int8 q[k], float d[k / 32], int32 sum[k / 16] (dtype.h).
+template <DType D>
+void int_prepare(const TokenTile& t) noexcept {
+  if (t.tokens == 1) return prepare_tile<D, 1>(t);
+  if (t.tokens == 2) return prepare_tile<D, 2>(t);
+  if (t.tokens == 4) return prepare_tile<D, 4>(t);
+  prepare_tile<D, 8>(t);
 }
 
 template <DType D>

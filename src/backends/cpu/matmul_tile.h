@@ -77,7 +77,7 @@ using UnpackFn = void (*)(const std::byte* panel, std::int64_t first, std::int64
 struct TokenTile {
   const std::byte* x;
   std::int64_t x_stride, k;
-  int tokens, live;  ///< the values of tokens beyond `live` are 0
+  int tokens, live;  ///< tokens beyond `live` are the first one again
   std::byte* out;
 };
 using PrepareFn = void (*)(const TokenTile&) noexcept;
