@@ -33,6 +33,16 @@ struct BatchRows {
     if (tokens.size() > INT32_MAX) fail(ErrorCode::limit, "a batch of more than {} tokens", INT32_MAX);
     starts.push_back(static_cast<std::int32_t>(tokens.size()));
   }
+  /// Sequences begin .. end - 1.
+  BatchRows part(std::size_t begin, std::size_t end) const {
+    const std::int32_t from = starts[begin], to = starts[end];
+    const auto rows_of = [&](const std::vector<std::int32_t>& v) {
+      return std::vector<std::int32_t>(v.begin() + from, v.begin() + to);
+    };
+    BatchRows some{rows_of(tokens), rows_of(positions), rows_of(token_types), {0}};
+    for (std::size_t i = begin; i < end; ++i) some.starts.push_back(starts[i + 1] - from);
+    return some;
+  }
   std::int64_t batch() const { return static_cast<std::int64_t>(starts.size()) - 1; }
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
 };
@@ -178,21 +188,17 @@ struct EncoderModel::Impl {
 
   HiddenRows run(std::span<const TokenSequence> batch) {
     require_kind(info().kind != ModelKind::vision, "a model of token sequences (run_images takes pixels)");
-    rows_of(batch);  // the whole batch is checked before anything runs
+    const BatchRows all = rows_of(batch);  // checked as a whole before anything runs
     work = {};
     std::vector<HiddenRows> parts;
     for (std::size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
-      for (std::int64_t rows = 0; end < batch.size(); ++end) {
-        rows += static_cast<std::int64_t>(batch[end].tokens.size());
-        if (end > begin && rows > kStepRows) break;
-      }
-      parts.push_back(run_step(batch.subspan(begin, end - begin)));
+      while (end < batch.size() && (end == begin || all.starts[end + 1] - all.starts[begin] <= kStepRows)) ++end;
+      parts.push_back(run_step(all.part(begin, end)));
     }
     return joined(std::move(parts));
   }
 
-  HiddenRows run_step(std::span<const TokenSequence> batch) {
-    BatchRows rows = rows_of(batch);
+  HiddenRows run_step(BatchRows rows) {
     const ModelVariant variant = ModelVariant::encoder(ladder.upper(sym::batch, rows.batch()), 0)
                                      .with_rows(ladder.upper(sym::rows, rows.rows()));
     const std::shared_ptr<CompiledGraph> graph = executable(encoder, variant);

@@ -171,6 +171,7 @@ void sweep_tokens(const Product& p, const Kernels& kernels, const Sweep& at, con
   }
 }
 
+// Up to so many tokens a product runs at the speed of memory.
 constexpr std::int64_t kFewTokens = 32;
 
 /// Many tokens: the panels are unpacked, a part of k at a time, and the tokens sweep over them; gate and up one after
@@ -269,10 +270,10 @@ void stream_fused(const FusedRun& run, const Rows& x) {
   }
 }
 
-/// Many tokens: units of two panels and a chunk of tokens. Beyond kDealtRows workers take the next unit from a counter,
+/// Many tokens: units of two panels and a chunk of tokens. Beyond kFewTokens workers take the next unit from a counter,
 /// so that none waits for one that its core's other users slow down; fewer rows run at the speed of memory, where every
 /// worker's own run of panels is faster (kernels.md, 1.4).
-constexpr std::int64_t kDealtRows = kFewTokens, kUnitsPerWorker = 8;
+constexpr std::int64_t kUnitsPerWorker = 8;
 
 class FusedSweep {
  public:
@@ -285,13 +286,13 @@ class FusedSweep {
     chunks_ = (rows + chunk_ - 1) / chunk_;
     units_ = pairs * chunks_;
     const std::int64_t thread = run.a.thread, threads = run.a.threads;
-    next_ = rows > kDealtRows ? take() : units_ * thread / threads;
-    end_ = rows > kDealtRows ? units_ : units_ * (thread + 1) / threads;
+    next_ = rows > kFewTokens ? take() : units_ * thread / threads;
+    end_ = rows > kFewTokens ? units_ : units_ * (thread + 1) / threads;
   }
 
   /// ready: see fused_ready; null where a product makes its tokens ready for itself.
   void run(const Rows& x, const std::byte* const (&ready)[3]) {
-    for (; next_ < end_; next_ = rows_ > kDealtRows ? take() : next_ + 1) {
+    for (; next_ < end_; next_ = rows_ > kFewTokens ? take() : next_ + 1) {
       std::int64_t pair = next_ / chunks_;
       int i = 0;
       while (pair >= pairs_of(run_.parts[i])) pair -= pairs_of(run_.parts[i++]);
@@ -311,7 +312,7 @@ class FusedSweep {
     const Part part{{panel, min64(panel + 2, panel_count(p.n))}, {first, min64(first + chunk_, rows_)}};
     if (!ready && (kernels.product->prepare || kernels.widen)) return run_tiles(p, kernels, part);
     const std::int64_t stride = ready ? ready_bytes(p.w_type, p.k) : x.stride;
-    const std::int64_t step = (rows_ > kDealtRows ? run_.a.threads + chunks_ - 1 : chunks_) / chunks_;
+    const std::int64_t step = (rows_ > kFewTokens ? run_.a.threads + chunks_ - 1 : chunks_) / chunks_;
     sweep_all(p, kernels, {(ready ? ready : x.data) + first * stride, stride}, part, panel + 2 * step);
   }
 

@@ -1,10 +1,10 @@
 // How far ahead a product of one token asks for its weights. No distance changes a bit of a result. 8 KiB were best on
-// Zen 5 for all types, with AVX-512 and with AVX2; elsewhere the heavier types differ, so that every thread finds the
-// distance for its machine and each type in its first calls, with the weights that it must read anyway.
+// Zen 5 for all types, with AVX-512 and with AVX2; other processors were not measured with these kernels, so every
+// thread finds the distance for its machine and each type in its first calls, with weights that it must read anyway.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace rlx::cpu {
 namespace {
@@ -29,12 +29,16 @@ class ReadingChoice {
  private:
   static constexpr int kRounds = 5;
 
+  // Written out: a std::sort of this level's instructions could serve the rest of the program as well.
+  static float median(float (&v)[kRounds]) {
+    for (int i = 1; i < kRounds; ++i)
+      for (int j = i; j > 0 && v[j] < v[j - 1]; --j) std::swap(v[j], v[j - 1]);
+    return v[kRounds / 2];
+  }
   void choose() {
     float least = 3e38f;
-    for (int i = 0; i < kAheadCount; ++i) {
-      std::sort(times_[i], times_[i] + kRounds);
-      if (const float median = times_[i][kRounds / 2]; median < least) least = median, best_ = i;
-    }
+    for (int i = 0; i < kAheadCount; ++i)
+      if (const float m = median(times_[i]); m < least) least = m, best_ = i;
   }
 
   int calls_ = 0, best_ = 0;
