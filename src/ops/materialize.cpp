@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/sample_random.h"
+#include "tensor/quant/block_scale.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
@@ -17,24 +18,6 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-// Places of the 16-bit scales in a block of the formats that are not encoded (codec.h).
-std::vector<std::size_t> scale_places(DType dtype) {
-  switch (dtype) {
-    case DType::q2_K:
-      return {80, 82};
-    case DType::q3_K:
-      return {108};
-    case DType::q5_K:
-      return {0, 2};
-    case DType::iq4_nl:
-      return {0};
-    default:
-      break;
-  }
-  RLX_CHECK(false, fmt::format("no encoder for {}", name(dtype)));
-  return {};
-}
-
 // Random blocks. The factors bring the decoded values near `scale`: codes and sub-scales of these
 // formats reach some hundred.
 Tensor random_blocks(const Shape& shape, float scale, SampleRandom& random) {
@@ -42,12 +25,11 @@ Tensor random_blocks(const Shape& shape, float scale, SampleRandom& random) {
   const auto block = static_cast<std::size_t>(info(shape.dtype).block_bytes);
   auto bytes = t.mutable_as<std::byte>();
   for (std::byte& b : bytes) b = static_cast<std::byte>(random.next() & 255);
-  for (std::size_t at = 0; at < bytes.size(); at += block)
-    for (std::size_t place : scale_places(shape.dtype)) {
-      const std::uint16_t d =
-          f32_to_f16(scale * static_cast<float>(0.005 + 0.005 * random.uniform()));
-      std::memcpy(bytes.data() + at + place, &d, sizeof d);
-    }
+  const auto factor = [&] { return scale * static_cast<float>(0.005 + 0.005 * random.uniform()); };
+  for (std::size_t at = 0; at < bytes.size(); at += block) {
+    const float d = factor();
+    set_block_scale(shape.dtype, bytes.data() + at, d, factor());
+  }
   return t;
 }
 

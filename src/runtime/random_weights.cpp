@@ -7,24 +7,26 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "tensor/quant/block_scale.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx {
 namespace {
 
-// Where the f16 scales of a block stand, and values that keep the weights near 0.02.
+// Scales and minima that keep random blocks near 0.02.
 struct Scale {
   DType type;
-  std::size_t at;
-  float value;
+  float d, m;
 };
 constexpr Scale kScales[] = {
-    {DType::q4_0, 0, 4e-3f},     {DType::q4_1, 0, 4e-3f},  {DType::q4_1, 2, -3e-2f},
-    {DType::q5_0, 0, 2e-3f},     {DType::q5_1, 0, 2e-3f},  {DType::q5_1, 2, -3e-2f},
-    {DType::q8_0, 0, 2.5e-4f},   {DType::q2_K, 80, 2e-3f}, {DType::q2_K, 82, 3e-3f},
-    {DType::q3_K, 108, 4e-4f},   {DType::q4_K, 0, 8e-5f},  {DType::q4_K, 2, 6e-4f},
-    {DType::q5_K, 0, 4e-5f},     {DType::q5_K, 2, 6e-4f},  {DType::q6_K, 208, 1e-5f},
-    {DType::iq4_nl, 0, 2.5e-4f},
+    {DType::q4_0, 4e-3f, 0},      {DType::q4_1, 4e-3f, -3e-2f}, {DType::q5_0, 2e-3f, 0},
+    {DType::q5_1, 2e-3f, -3e-2f}, {DType::q8_0, 2.5e-4f, 0},    {DType::q2_K, 2e-3f, 3e-3f},
+    {DType::q3_K, 4e-4f, 0},      {DType::q4_K, 8e-5f, 6e-4f},  {DType::q5_K, 4e-5f, 6e-4f},
+    {DType::q6_K, 1e-5f, 0},      {DType::iq4_nl, 2.5e-4f, 0},  {DType::iq4_xs, 1.6e-5f, 0},
+    {DType::iq3_xxs, 1.2e-4f, 0}, {DType::iq3_s, 1.2e-4f, 0},   {DType::iq2_xxs, 4e-4f, 0},
+    {DType::iq2_xs, 4e-4f, 0},    {DType::iq2_s, 4e-4f, 0},     {DType::iq1_s, 2.6e-3f, 0},
+    {DType::iq1_m, 2.6e-3f, 0},   {DType::tq1_0, 2.4e-2f, 0},   {DType::tq2_0, 1.6e-2f, 0},
+    {DType::mxfp4, 3.9e-3f, 0},
 };
 
 // Plain floats: random sign and mantissa, and an exponent that gives 0.008 to 0.03.
@@ -51,9 +53,7 @@ void fill_blocks(std::span<std::byte> out, DType type, RandomWords& random) {
   const auto block = static_cast<std::size_t>(info(type).block_bytes);
   for (const Scale& s : kScales) {
     if (s.type != type) continue;
-    const std::uint16_t bits = f32_to_f16(s.value);
-    for (std::size_t at = 0; at + block <= out.size(); at += block)
-      std::memcpy(out.data() + at + s.at, &bits, 2);
+    for (std::size_t at = 0; at + block <= out.size(); at += block) set_block_scale(type, out.data() + at, s.d, s.m);
   }
 }
 
@@ -71,8 +71,19 @@ DType random_type(std::string_view text) {
 DType random_type_for(DType wanted, std::int64_t row) {
   if (row % info(wanted).block_elements == 0) return wanted;
   switch (wanted) {
+    case DType::tq1_0:
+    case DType::tq2_0:
+      return DType::q4_0;
     case DType::q2_K:
     case DType::q3_K:
+    case DType::iq1_s:
+    case DType::iq1_m:
+    case DType::iq2_xxs:
+    case DType::iq2_xs:
+    case DType::iq2_s:
+    case DType::iq3_xxs:
+    case DType::iq3_s:
+    case DType::iq4_xs:
       return DType::iq4_nl;
     case DType::q4_K:
       return DType::q5_0;

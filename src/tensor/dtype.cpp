@@ -34,6 +34,17 @@ constexpr std::array kTable = {
     DTypeInfo{DType::q5_K, "q5_K", 256, 176, 13, false, true},
     DTypeInfo{DType::q6_K, "q6_K", 256, 210, 14, false, true},
     DTypeInfo{DType::iq4_nl, "iq4_nl", 32, 18, 20, false, true},
+    DTypeInfo{DType::iq4_xs, "iq4_xs", 256, 136, 23, false, true},
+    DTypeInfo{DType::iq3_xxs, "iq3_xxs", 256, 98, 18, false, true},
+    DTypeInfo{DType::iq3_s, "iq3_s", 256, 110, 21, false, true},
+    DTypeInfo{DType::iq2_xxs, "iq2_xxs", 256, 66, 16, false, true},
+    DTypeInfo{DType::iq2_xs, "iq2_xs", 256, 74, 17, false, true},
+    DTypeInfo{DType::iq2_s, "iq2_s", 256, 82, 22, false, true},
+    DTypeInfo{DType::iq1_s, "iq1_s", 256, 50, 19, false, true},
+    DTypeInfo{DType::iq1_m, "iq1_m", 256, 56, 29, false, true},
+    DTypeInfo{DType::tq1_0, "tq1_0", 256, 54, 34, false, true},
+    DTypeInfo{DType::tq2_0, "tq2_0", 256, 66, 35, false, true},
+    DTypeInfo{DType::mxfp4, "mxfp4", 32, 17, 39, false, true},
     DTypeInfo{DType::xq8, "xq8", 32, 44, -1, false, true},
 };
 
@@ -50,9 +61,7 @@ struct GgufName {
 };
 // Ids that the format defines and that are not supported yet, so that errors can name them.
 constexpr GgufName kOtherGguf[] = {
-    {9, "q8_1"},   {15, "q8_K"},  {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"},
-    {19, "iq1_s"}, {21, "iq3_s"}, {22, "iq2_s"},   {23, "iq4_xs"}, {29, "iq1_m"},
-    {34, "tq1_0"}, {35, "tq2_0"}, {39, "mxfp4"},   {40, "nvfp4"},
+    {9, "q8_1"}, {15, "q8_K"}, {40, "nvfp4"}, {41, "q1_0"}, {42, "q2_0"},
 };
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {

@@ -37,6 +37,17 @@ enum class DType : std::uint8_t {
   q5_K,
   q6_K,
   iq4_nl,
+  iq4_xs,
+  iq3_xxs,
+  iq3_s,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq1_s,
+  iq1_m,
+  tq1_0,
+  tq2_0,
+  mxfp4,
   xq8,
 };
 
@@ -65,7 +76,7 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// The dtype of a GGUF type id; nothing when the id is unknown or not supported.
 std::optional<DType> dtype_from_gguf(std::uint32_t id);
 
-/// Name of any GGUF type id that the format defines, supported here or not ("iq2_xxs"); empty when
+/// Name of any GGUF type id that the format defines, supported here or not ("nvfp4"); empty when
 /// unknown.
 std::string_view gguf_type_name(std::uint32_t id);
 

@@ -7,13 +7,15 @@
 #include "backends/kernel_run.h"
 #include "base/cpu_features.h"
 #include "ops/matmul.h"
+#include "tensor/quant/block_scale.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx::cpu {
 
-inline constexpr DType kBlockTypes[] = {DType::q4_0, DType::q4_1,   DType::q5_0, DType::q5_1,
-                                        DType::q8_0, DType::iq4_nl, DType::q2_K, DType::q3_K,
-                                        DType::q4_K, DType::q5_K,   DType::q6_K};
+inline constexpr DType kBlockTypes[] = {
+    DType::q4_0,    DType::q4_1,  DType::q5_0,    DType::q5_1,   DType::q8_0,  DType::iq4_nl, DType::q2_K,  DType::q3_K,
+    DType::q4_K,    DType::q5_K,  DType::q6_K,    DType::iq4_xs, DType::iq3_s, DType::iq3_xxs, DType::iq2_xxs, DType::iq2_xs,
+    DType::iq2_s,   DType::iq1_s, DType::iq1_m,   DType::tq1_0,  DType::tq2_0, DType::mxfp4};
 inline constexpr DType kFloatTypes[] = {DType::f32, DType::f16, DType::bf16};
 
 struct Level {
@@ -59,29 +61,11 @@ inline Data random_weights(DType d, std::int64_t n, std::int64_t k, unsigned see
   std::mt19937 random(seed);
   Data rows(static_cast<std::size_t>(n * row_bytes(d, k)));
   for (std::byte& b : rows) b = static_cast<std::byte>(random() & 255);
-  const auto scales = [&]() -> std::vector<int> {
-    switch (d) {
-      case DType::q4_1:
-      case DType::q5_1:
-      case DType::q4_K:
-      case DType::q5_K:
-        return {0, 2};
-      case DType::q2_K:
-        return {80, 82};
-      case DType::q3_K:
-        return {108};
-      case DType::q6_K:
-        return {208};
-      default:
-        return {0};
-    }
-  }();
   std::normal_distribution<float> value(0.0f, 0.1f);
-  for (std::size_t at = 0; at < rows.size(); at += static_cast<std::size_t>(info(d).block_bytes))
-    for (int s : scales) {
-      const std::uint16_t bits = f32_to_f16(value(random));
-      std::memcpy(rows.data() + at + s, &bits, 2);
-    }
+  for (std::size_t at = 0; at < rows.size(); at += static_cast<std::size_t>(info(d).block_bytes)) {
+    const float scale = value(random);
+    set_block_scale(d, rows.data() + at, scale, value(random));
+  }
   return rows;
 }
 

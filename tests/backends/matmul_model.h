@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "tensor/quant/blocks.h"
+#include "tensor/quant/code_book.h"
 #include "tensor/quant/iq4_nl.h"
 #include "tensor/quant/k_scales.h"
+#include "tensor/quant/mxfp4.h"
 #include "tensor/quant/q2_k.h"
 #include "tensor/quant/q3_k.h"
 #include "tensor/quant/q4_0.h"
@@ -20,6 +22,7 @@
 #include "tensor/quant/q5_k.h"
 #include "tensor/quant/q6_k.h"
 #include "tensor/quant/q8_0.h"
+#include "tensor/quant/tq.h"
 
 namespace rlx::model {
 
@@ -84,6 +87,14 @@ inline Block read_simple(DType type, const std::byte* row, std::int64_t i) {
       const auto b = load_block<BlockIq4Nl>(row, i);
       return simple(b, [&](int j) { return static_cast<int>(kIq4NlSteps[nibble(b.q, j)]); });
     }
+    case DType::mxfp4: {
+      const auto b = load_block<BlockMxfp4>(row, i);
+      Block r;
+      r.parts.resize(1);
+      r.parts[0].scale = std::ldexp(1.0f, b.e - 128);
+      for (int j = 0; j < 32; ++j) r.parts[0].q.push_back(kMxfp4Steps[nibble(b.q, j)]);
+      return r;
+    }
     default: {
       const auto b = load_block<BlockQ8_0>(row, i);
       return simple(b, [&](int j) { return static_cast<int>(b.q[j]); });
@@ -106,8 +117,26 @@ Block read_k45(const B& b) {
   return r;
 }
 
+/// Types with a code book, taken apart as their decoder does (bit-exact against the reference: tensor/quant_test.cpp).
+inline Block read_coded(const CodeBook& book, const std::byte* row, std::int64_t i) {
+  CodedBlock b;
+  book.expand(row + i * book.block_bytes, b);
+  return super(
+      f16_to_f32(b.d) * book.factor, 0, book.per_scale, [&](int p) { return int{b.scale[p]}; }, [](int) { return 0; },
+      [&](int j) { return int{book.steps[b.code[j]]}; });
+}
+
+template <typename B>
+Block read_ternary(const B& b, void (*expand)(const B&, std::uint8_t*)) {
+  std::uint8_t q[256];
+  expand(b, q);
+  const auto one = [](int) { return 1; }, none = [](int) { return 0; };
+  return super(f16_to_f32(b.d), 0, 32, one, none, [&](int j) { return q[j] - 1; });
+}
+
 inline Block read_super(DType type, const std::byte* row, std::int64_t i) {
   const auto none = [](int) { return 0; };
+  if (const CodeBook* book = code_book(type)) return read_coded(*book, row, i);
   switch (type) {
     case DType::q4_K:
       return read_k45(load_block<BlockQ4K>(row, i));
@@ -137,6 +166,10 @@ inline Block read_super(DType type, const std::byte* row, std::int64_t i) {
                    4 * (b.high[j % 32] >> (j / 32) & 1) - 4;
           });
     }
+    case DType::tq1_0:
+      return read_ternary(load_block<BlockTq1_0>(row, i), expand_tq1_0);
+    case DType::tq2_0:
+      return read_ternary(load_block<BlockTq2_0>(row, i), expand_tq2_0);
     default: {
       const auto b = load_block<BlockQ6K>(row, i);
       return super(

@@ -62,12 +62,10 @@ TEST(Matmul, ExtremeIntegersDoNotOverflow) {
       if (!row) continue;
       const std::int64_t n = 16, k = 512;
       for (const int fill : {0xff, 0x00, 0x80, 0x7f}) {
-        Data weights = random_weights(w, n, k, 1);
-        for (std::size_t i = 0; i < weights.size(); ++i) {
-          const std::size_t at = i % static_cast<std::size_t>(info(w).block_bytes);
-          if (info(w).block_elements == 32 ? at >= 4 : at >= 16 && at < 80)
-            weights[i] = static_cast<std::byte>(fill);
-        }
+        Data weights(static_cast<std::size_t>(n * row_bytes(w, k)));
+        std::fill(weights.begin(), weights.end(), static_cast<std::byte>(fill));
+        const auto block = static_cast<std::size_t>(info(w).block_bytes);
+        for (std::size_t at = 0; at < weights.size(); at += block) set_block_scale(w, weights.data() + at, 0.1f, -0.07f);
         Panels panels(w, weights, n, k);
         Floats values(static_cast<std::size_t>(5 * k));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = i / 512 % 2 ? -1.0f : 1.0f;

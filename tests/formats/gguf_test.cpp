@@ -163,8 +163,8 @@ std::vector<BadFile> bad_tensors() {
        "tensor 't': type: no type has the number 1000"},
       {"type that was removed", one_tensor("t", {32}, 0, 4),
        "tensor 't': type: no type has the number 4"},
-      {"unsupported type", one_tensor("t", {256}, 0, 16),
-       "tensor 't': type: block type iq2_xxs (16) is not supported"},
+      {"unsupported type", one_tensor("t", {256}, 0, 40),
+       "tensor 't': type: block type nvfp4 (40) is not supported"},
       {"row that is no whole block", one_tensor("t", {33}, 0, kTypeQ8_0),
        "q8_0 needs a multiple of 32"},
       {"scalar of a block type", one_tensor("t", {}, 0, kTypeQ8_0),
@@ -211,7 +211,7 @@ TEST(Gguf, UnsupportedIsToldApartFromBroken) {
     }
     return ErrorCode::usage;
   };
-  EXPECT_EQ(code(one_tensor("t", {256}, 0, 16)), ErrorCode::unsupported);
+  EXPECT_EQ(code(one_tensor("t", {256}, 0, 40)), ErrorCode::unsupported);
   EXPECT_EQ(code(head(0, 0, 0x03000000)), ErrorCode::unsupported);
   EXPECT_EQ(code(key("split.count", 2).u16(2)), ErrorCode::unsupported);
   EXPECT_EQ(code(one_tensor("t", {256}, 0, 1000)), ErrorCode::format);

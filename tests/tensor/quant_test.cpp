@@ -18,7 +18,10 @@ namespace {
 
 constexpr DType kReferenceTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0,  DType::q5_1,
                                      DType::q8_0, DType::q2_K, DType::q3_K,  DType::q4_K,
-                                     DType::q5_K, DType::q6_K, DType::iq4_nl};
+                                     DType::q5_K, DType::q6_K, DType::iq4_nl, DType::iq4_xs,
+                                     DType::iq3_xxs, DType::iq3_s, DType::iq2_xxs, DType::iq2_xs,
+                                     DType::iq2_s, DType::iq1_s, DType::iq1_m, DType::tq1_0,
+                                     DType::tq2_0, DType::mxfp4};
 constexpr DType kEncodedTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
                                    DType::q8_0, DType::q4_K, DType::q6_K, DType::xq8};
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -219,7 +222,8 @@ TEST(Quant, EveryTypeDecodesAndTheStatedOnesEncode) {
   for (const DTypeInfo& row : all_dtypes()) {
     EXPECT_NE(decoder(row.dtype), nullptr) << row.name;
     const bool decode_only = row.dtype == DType::q2_K || row.dtype == DType::q3_K ||
-                             row.dtype == DType::q5_K || row.dtype == DType::iq4_nl;
+                             row.dtype == DType::q5_K ||
+                             (row.dtype >= DType::iq4_nl && row.dtype < DType::xq8);
     EXPECT_EQ(encoder(row.dtype) == nullptr, decode_only) << row.name;
   }
 }

@@ -45,11 +45,13 @@ constexpr std::array<Kernel, 2> rows_of(const Level& l, std::string_view linear,
 #define RLX_ROWS(level, x, w)                                    \
   rows_of<DType::x, DType::w>(l, "linear_" #x "_" #w "_" #level, \
                               "gated_linear_" #x "_" #w "_" #level)
-#define RLX_BLOCK_ROWS(level, x)                                                      \
-  RLX_ROWS(level, x, q4_0), RLX_ROWS(level, x, q4_1), RLX_ROWS(level, x, q5_0),       \
-      RLX_ROWS(level, x, q5_1), RLX_ROWS(level, x, q8_0), RLX_ROWS(level, x, iq4_nl), \
-      RLX_ROWS(level, x, q2_K), RLX_ROWS(level, x, q3_K), RLX_ROWS(level, x, q4_K),   \
-      RLX_ROWS(level, x, q5_K), RLX_ROWS(level, x, q6_K)
+#define RLX_BLOCK_ROWS(level, x)                                                                                     \
+      RLX_ROWS(level, x, q4_0), RLX_ROWS(level, x, q4_1), RLX_ROWS(level, x, q5_0), RLX_ROWS(level, x, q5_1),        \
+      RLX_ROWS(level, x, q8_0), RLX_ROWS(level, x, iq4_nl), RLX_ROWS(level, x, q2_K), RLX_ROWS(level, x, q3_K),      \
+      RLX_ROWS(level, x, q4_K), RLX_ROWS(level, x, q5_K), RLX_ROWS(level, x, q6_K), RLX_ROWS(level, x, tq1_0),       \
+      RLX_ROWS(level, x, tq2_0), RLX_ROWS(level, x, iq1_s), RLX_ROWS(level, x, iq1_m), RLX_ROWS(level, x, iq2_xxs),  \
+      RLX_ROWS(level, x, iq2_xs), RLX_ROWS(level, x, iq2_s), RLX_ROWS(level, x, iq3_xxs), RLX_ROWS(level, x, iq3_s), \
+      RLX_ROWS(level, x, iq4_xs), RLX_ROWS(level, x, mxfp4)
 
 template <typename Pairs>
 constexpr auto flatten(const Pairs& pairs) {

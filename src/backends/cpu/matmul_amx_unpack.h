@@ -43,7 +43,7 @@ RLX_SIMD void pair_block(const std::byte* group, int b, std::byte* out) {
     low = fnma(set1(surplus), scale, low);
     each_index<p.sub / 4>([&](auto i) RLX_INLINE {
       constexpr int step = s * (p.sub / 4) + i;
-      u8x64 line = packed_line<D, step>(block);
+      u8x64 line = packed_line<D, step>(block, group);
       if constexpr (p.is_signed) line = line ^ set1_u8(128);
       const auto value = [&](auto j) RLX_INLINE { return fma(above_256<j>(line), scale, low); };
       store_pairs(out + 2 * step * kLineBytes, value(Index<0>{}), value(Index<1>{}));
@@ -79,7 +79,7 @@ void pair_unpack(const std::byte* panel, std::int64_t first, std::int64_t k, std
 }
 
 inline UnpackFn pair_unpack_of(DType w) {
-  switch (w) {
+  switch (panel_form(w)) {
 #define RLX_CASE(type) \
   case DType::type:    \
     return pair_unpack<DType::type>;
@@ -97,6 +97,10 @@ inline UnpackFn pair_unpack_of(DType w) {
     RLX_CASE(q4_K)
     RLX_CASE(q5_K)
     RLX_CASE(q6_K)
+    RLX_CASE(tq2_0)
+    RLX_CASE(iq2_xs)
+    RLX_CASE(iq4_xs)
+    RLX_CASE(mxfp4)
 #undef RLX_CASE
     default:
       return nullptr;

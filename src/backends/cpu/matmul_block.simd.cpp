@@ -18,6 +18,8 @@ const ProductKernels* block_kernels(DType w) {
       return &kIntProduct<DType::q8_0>;
     case DType::iq4_nl:
       return &kIntProduct<DType::iq4_nl>;
+    case DType::mxfp4:
+      return &kIntProduct<DType::mxfp4>;
     default:
       return nullptr;
   }

@@ -44,13 +44,15 @@ constexpr std::array<Kernel, 2> expert_rows(const ExpertLevel& l, std::string_vi
 #define RLX_EXPERT_ROWS(level, x, w)                                       \
   expert_rows<DType::x, DType::w>(l, "expert_linear_" #x "_" #w "_" #level, \
                                   "expert_gated_linear_" #x "_" #w "_" #level)
-#define RLX_EXPERT_BLOCKS(level, x)                                                       \
-  RLX_EXPERT_ROWS(level, x, q4_0), RLX_EXPERT_ROWS(level, x, q4_1),                       \
-      RLX_EXPERT_ROWS(level, x, q5_0), RLX_EXPERT_ROWS(level, x, q5_1),                   \
-      RLX_EXPERT_ROWS(level, x, q8_0), RLX_EXPERT_ROWS(level, x, iq4_nl),                 \
-      RLX_EXPERT_ROWS(level, x, q2_K), RLX_EXPERT_ROWS(level, x, q3_K),                   \
-      RLX_EXPERT_ROWS(level, x, q4_K), RLX_EXPERT_ROWS(level, x, q5_K),                   \
-      RLX_EXPERT_ROWS(level, x, q6_K)
+#define RLX_EXPERT_BLOCKS(level, x)                                                                            \
+      RLX_EXPERT_ROWS(level, x, q4_0), RLX_EXPERT_ROWS(level, x, q4_1), RLX_EXPERT_ROWS(level, x, q5_0),       \
+      RLX_EXPERT_ROWS(level, x, q5_1), RLX_EXPERT_ROWS(level, x, q8_0), RLX_EXPERT_ROWS(level, x, iq4_nl),     \
+      RLX_EXPERT_ROWS(level, x, q2_K), RLX_EXPERT_ROWS(level, x, q3_K), RLX_EXPERT_ROWS(level, x, q4_K),       \
+      RLX_EXPERT_ROWS(level, x, q5_K), RLX_EXPERT_ROWS(level, x, q6_K), RLX_EXPERT_ROWS(level, x, tq1_0),      \
+      RLX_EXPERT_ROWS(level, x, tq2_0), RLX_EXPERT_ROWS(level, x, iq1_s), RLX_EXPERT_ROWS(level, x, iq1_m),    \
+      RLX_EXPERT_ROWS(level, x, iq2_xxs), RLX_EXPERT_ROWS(level, x, iq2_xs), RLX_EXPERT_ROWS(level, x, iq2_s), \
+      RLX_EXPERT_ROWS(level, x, iq3_xxs), RLX_EXPERT_ROWS(level, x, iq3_s), RLX_EXPERT_ROWS(level, x, iq4_xs), \
+      RLX_EXPERT_ROWS(level, x, mxfp4)
 
 template <typename Pairs>
 constexpr auto flat_rows(const Pairs& pairs) {

@@ -18,7 +18,7 @@ RLX_SIMD void widen_block(const std::byte* group, int b, F f) {
     if constexpr (p.has_min) low = packed_min<D>(group, b, s);
     each_index<p.sub / 4>([&](auto i) RLX_INLINE {
       constexpr int step = s * (p.sub / 4) + i;
-      const u8x64 line = packed_line<D, step>(block);
+      const u8x64 line = packed_line<D, step>(block, group);
       each_index<4>([&](auto j) RLX_INLINE {
         i32x16 q;
         if constexpr (p.is_signed)

@@ -56,7 +56,7 @@ constexpr ProductKernels kProduct = make<D>();
 const TileKernels& float_tiles() { return kTiles; }
 
 const ProductKernels* float_kernels(DType w) {
-  switch (w) {
+  switch (panel_form(w)) {
     case DType::f32:
       return &kProduct<DType::f32>;
     case DType::f16:
@@ -85,6 +85,14 @@ const ProductKernels* float_kernels(DType w) {
       return &kProduct<DType::q5_K>;
     case DType::q6_K:
       return &kProduct<DType::q6_K>;
+    case DType::tq2_0:
+      return &kProduct<DType::tq2_0>;
+    case DType::iq2_xs:
+      return &kProduct<DType::iq2_xs>;
+    case DType::iq4_xs:
+      return &kProduct<DType::iq4_xs>;
+    case DType::mxfp4:
+      return &kProduct<DType::mxfp4>;
     default:
       return nullptr;
   }

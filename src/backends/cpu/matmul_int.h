@@ -21,22 +21,34 @@ constexpr int step_at(int i) {
   return bits == 4 || bits == 5 ? i / 2 + i % 2 * 4 : i;
 }
 
-/// acc[scale][panel][token] += dots of a block. lines: packed blocks (one panel), or unpacked ones; x: s8 [8][M][4].
+/// What one block needs: `group` and `b` find the scales of a packed one, `lines` those of an
+/// unpacked one.
+template <int R, int M>
+struct BlockRefs {
+  const std::byte* lines[R];
+  const std::byte* group;  // of one panel
+  const std::byte* x;      // TokenTile
+  int b;
+  const float* floats() const { return reinterpret_cast<const float*>(x + M * kBlock); }
+};
+
+/// acc[scale][panel][token] += dots of a block; lines: packed blocks (of one panel), or unpacked ones.
 template <DType D, bool Packed, int R, int M, int S>
-RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* x, i32x16 (&acc)[S][R][M]) {
+RLX_SIMD void add_dots(const BlockRefs<R, M>& at, i32x16 (&acc)[S][R][M]) {
   constexpr PanelInfo p = kPanel<D>;
   constexpr int steps_per_scale = p.sub / 4;
   constexpr int period =
       short_steps(p.bits) < steps_per_scale ? short_steps(p.bits) : steps_per_scale;
+  const auto* x = reinterpret_cast<const signed char*>(at.x);
   short_acc sums[R][M];
   each_index<8>([&](auto i) RLX_INLINE {
     constexpr int step = step_at<D>(i), sub = step / steps_per_scale;
     u8x64 line[R];
     each_index<R>([&](auto r) RLX_INLINE {
       if constexpr (Packed)
-        line[r] = packed_line<D, step>(lines[r]);
+        line[r] = packed_line<D, step>(at.lines[r], at.group);
       else
-        line[r] = load_line(lines[r] + step * kLineBytes);
+        line[r] = load_line(at.lines[r] + step * kLineBytes);
     });
     if constexpr (p.is_signed) {
       each_index<R>([&](auto r) RLX_INLINE {
@@ -62,17 +74,6 @@ RLX_SIMD void add_dots(const std::byte* const (&lines)[R], const signed char* x,
     }
   });
 }
-
-/// What one block needs: `group` and `b` find the scales of a packed one, `lines` those of an
-/// unpacked one.
-template <int R, int M>
-struct BlockRefs {
-  const std::byte* lines[R];
-  const std::byte* group;  // of one panel
-  const std::byte* x;      // TokenTile
-  int b;
-  const float* floats() const { return reinterpret_cast<const float*>(x + M * kBlock); }
-};
 
 template <DType D, bool Packed, int R, int M>
 RLX_SIMD f32x16 scale_of(const BlockRefs<R, M>& at, int r, int sub) {
@@ -104,7 +105,7 @@ RLX_SIMD void add_block(const BlockRefs<R, M>& at, f32x16 (&f)[R][M]) {
       each_index<R>([&](auto r) RLX_INLINE { acc[s][r][m] = start; });
     });
   });
-  add_dots<D, Packed>(at.lines, reinterpret_cast<const signed char*>(at.x), acc);
+  add_dots<D, Packed>(at, acc);
   each_index<subs>([&](auto s) RLX_INLINE {
     each_index<R>([&](auto r) RLX_INLINE {
       const f32x16 scale = scale_of<D, Packed>(at, r, s);
@@ -171,7 +172,7 @@ void int_unpack(const std::byte* panel, std::int64_t first, std::int64_t k,
       const std::byte* block = group + p.header + std::int64_t{b} * p.block;
       each_index<8>([&](auto i) RLX_INLINE {
         constexpr int step = step_at<D>(i);
-        store_line(out + step * kLineBytes, packed_line<D, step>(block));
+        store_line(out + step * kLineBytes, packed_line<D, step>(block, group));
       });
       auto* scales = reinterpret_cast<float*>(out + 512);
       each_index<p.subs()>([&](auto s) RLX_INLINE {

@@ -14,9 +14,18 @@ RLX_SIMD void prefetch_block(const std::byte* block, std::int64_t distance) {
   });
 }
 
-/// The integers of k-step Step (0..7) of a block, as stored; s8 for signed types.
+/// What codes stand for; `group` holds the steps of coded types.
+template <DType D>
+RLX_SIMD u8x64 steps_of(u8x64 codes, const std::byte* group) {
+  if constexpr (kPanel<D>.coded)
+    return lookup(*reinterpret_cast<const signed char(*)[16]>(group + kStepTable), codes);
+  else
+    return lookup(D == DType::mxfp4 ? kMxfp4Values : kIq4nlValues, codes);
+}
+
+/// The integers of k-step Step (0..7) of a block of a group, as stored; s8 for signed types.
 template <DType D, int Step>
-RLX_SIMD u8x64 packed_line(const std::byte* block) {
+RLX_SIMD u8x64 packed_line(const std::byte* block, const std::byte* group) {
   constexpr PanelInfo p = kPanel<D>;
   constexpr int half = Step / 4, s = Step % 4;
   if constexpr (p.bits == 8) {
@@ -27,7 +36,7 @@ RLX_SIMD u8x64 packed_line(const std::byte* block) {
     if constexpr (p.bits == 5)
       return merge(shift<Step - 4>(load_line(block + 4 * kLineBytes)), set1_u8(16), nibbles);
     else if constexpr (p.is_signed)
-      return lookup(kIq4nlValues, nibbles);
+      return steps_of<D>(nibbles, group);
     else
       return nibbles;
   } else if constexpr (p.bits == 6) {
@@ -37,10 +46,9 @@ RLX_SIMD u8x64 packed_line(const std::byte* block) {
   } else {
     static_assert(p.bits == 2 || p.bits == 3);
     const u8x64 pair = shift<2 * s>(load_line(block + half * kLineBytes)) & set1_u8(3);
-    if constexpr (p.bits == 3)
-      return merge(shift<Step - 2>(load_line(block + 2 * kLineBytes)), set1_u8(4), pair);
-    else
-      return pair;
+    if constexpr (p.bits == 2) return pair;
+    const u8x64 codes = merge(shift<Step - 2>(load_line(block + 2 * kLineBytes)), set1_u8(4), pair);
+    return p.coded ? steps_of<D>(codes, group) : codes;
   }
 }
 
@@ -55,6 +63,8 @@ RLX_SIMD f32x16 load_halves(const std::byte* p) {
 template <DType D>
 RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
   constexpr PanelInfo p = kPanel<D>;
+  if constexpr (D == DType::mxfp4) return load_bf16(reinterpret_cast<const std::uint16_t*>(group + b * 32));
+  if constexpr (D == DType::tq2_0) return load_halves(group);
   if constexpr (!p.is_super()) return load_halves(group + b * 32);
   const std::byte* at = group + kScaleTable + (b * p.subs() + sub) * kPanelRows;
   i32x16 scale;
@@ -64,6 +74,8 @@ RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
     scale = load_u8(at);
   else
     scale = load_s8(at);
+  // The factor is a power of two, and d a half: nothing is rounded.
+  if constexpr (p.coded) return load_halves(group) * set1(*reinterpret_cast<const float*>(group + kFactor)) * to_f32(scale);
   return load_halves(group) * to_f32(scale);
 }
 template <DType D>

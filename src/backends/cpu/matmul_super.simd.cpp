@@ -5,7 +5,7 @@
 namespace rlx::cpu::RLX_ISA_LEVEL {
 
 const ProductKernels* super_kernels(DType w) {
-  switch (w) {
+  switch (panel_form(w)) {
     case DType::q2_K:
       return &kIntProduct<DType::q2_K>;
     case DType::q3_K:
@@ -16,6 +16,12 @@ const ProductKernels* super_kernels(DType w) {
       return &kIntProduct<DType::q5_K>;
     case DType::q6_K:
       return &kIntProduct<DType::q6_K>;
+    case DType::tq2_0:
+      return &kIntProduct<DType::tq2_0>;
+    case DType::iq2_xs:
+      return &kIntProduct<DType::iq2_xs>;
+    case DType::iq4_xs:
+      return &kIntProduct<DType::iq4_xs>;
     default:
       return nullptr;
   }

@@ -32,8 +32,9 @@ constexpr TileKernels kTiles = make<D>();
 }  // namespace
 
 const TileKernels* int_tiles(DType w) {
-  switch (w) {
+  switch (panel_form(w)) {
     case DType::q4_0:
+    case DType::tq2_0:  // two bits fit the sums of four
       return &kTiles<DType::q4_0>;
     case DType::q4_1:
     case DType::q4_K:
@@ -45,12 +46,16 @@ const TileKernels* int_tiles(DType w) {
       return &kTiles<DType::q5_1>;
     case DType::q8_0:
     case DType::iq4_nl:
+    case DType::iq4_xs:
+    case DType::mxfp4:
       return &kTiles<DType::q8_0>;
     case DType::q2_K:
       return &kTiles<DType::q2_K>;
     case DType::q3_K:  // three bits fit the sums of six
     case DType::q6_K:
       return &kTiles<DType::q6_K>;
+    case DType::iq2_xs:
+      return &kTiles<DType::iq2_xs>;
     default:
       return nullptr;
   }

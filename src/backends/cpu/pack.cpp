@@ -6,6 +6,7 @@
 
 #include "backends/cpu/pack_blocks.h"
 #include "base/error.h"
+#include "tensor/quant/code_book.h"
 #include "tensor/quant/codec.h"
 
 namespace rlx::cpu {
@@ -60,9 +61,10 @@ void put_scales(const Integers& v, std::byte* group, int block, int row) {
   } else {
     put_half(group + row * 2, v.d);
     if constexpr (p.has_min) put_half(group + (kPanelRows + row) * 2, v.m);
+    if constexpr (D == DType::tq2_0) return;
     for (int s = 0; s < 256 / p.sub; ++s) {
       group[kScaleTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[0][s]);
-      if constexpr (p.sub == 32)
+      if constexpr (p.has_min && p.sub == 32)
         group[kMinTable + s * kPanelRows + row] = static_cast<std::byte>(v.table[1][s]);
     }
   }
@@ -81,7 +83,10 @@ void read_group(const std::byte* source, int blocks, std::byte* group, int row,
       // The bytes of these files are in the order of the lines already.
       for (int i = 0; i < words_of_part; i += 4)
         store16(reinterpret_cast<std::uint8_t*>(words + i), load16(RLX_FIELD(Block, q) + i * 4));
-      v.d = half_at(RLX_FIELD(Block, d));
+      if constexpr (D == DType::mxfp4)
+        v.d = mxfp4_scale(*RLX_FIELD(Block, e));
+      else
+        v.d = half_at(RLX_FIELD(Block, d));
       if constexpr (p.has_min) v.m = half_at(RLX_FIELD(Block, m));
     } else {
       expand_block<Block>(at, v);
@@ -112,7 +117,32 @@ void pack_blocks(const PanelRows& in, std::byte* out) {
   }
 }
 
+/// Types with a code book: the codes of the panel are those of CodedBlock.
+template <DType D>
+void pack_coded(const CodeBook& book, const PanelRows& in, std::byte* out) {
+  constexpr PanelInfo p = panel_info(D);
+  constexpr int words_of_block = p.block / kLineBytes, all = words_of_block * p.blocks();
+  alignas(16) std::uint32_t words[kPanelRows][all] = {};
+  CodedBlock block;
+  for (std::int64_t i = 0; i < in.k / 256; ++i, out += p.group_bytes()) {
+    std::memset(out, 0, p.header);
+    std::memcpy(out + kStepTable, book.steps, sizeof book.steps);
+    std::memcpy(out + kFactor, &book.factor, sizeof book.factor);
+    for (int row = 0; row < in.rows; ++row) {
+      book.expand(in.data + row * in.stride + i * book.block_bytes, block);
+      put_half(out + row * 2, block.d);
+      for (int s = 0; s < 256 / p.sub; ++s)
+        out[kScaleTable + s * kPanelRows + row] = static_cast<std::byte>(block.scale[s]);
+      for (int b = 0; b < p.blocks(); ++b) line_words<D>(block.code + b * kBlock, words[row] + b * words_of_block);
+    }
+    transpose_words({reinterpret_cast<const std::byte*>(words), all * 4, kPanelRows, 0}, all, out + p.header);
+  }
+}
+
 void pack_same(DType d, const PanelRows& in, std::byte* out) {
+  if (const CodeBook* book = code_book(d))
+    return panel_form(d) == DType::iq2_xs ? pack_coded<DType::iq2_xs>(*book, in, out)
+                                          : pack_coded<DType::iq4_xs>(*book, in, out);
   switch (d) {
     case DType::q4_0:
       return pack_blocks<DType::q4_0, BlockQ4_0>(in, out);
@@ -136,6 +166,12 @@ void pack_same(DType d, const PanelRows& in, std::byte* out) {
       return pack_blocks<DType::q5_K, BlockQ5K>(in, out);
     case DType::q6_K:
       return pack_blocks<DType::q6_K, BlockQ6K>(in, out);
+    case DType::tq1_0:
+      return pack_blocks<DType::tq2_0, BlockTq1_0>(in, out);
+    case DType::tq2_0:
+      return pack_blocks<DType::tq2_0, BlockTq2_0>(in, out);
+    case DType::mxfp4:
+      return pack_blocks<DType::mxfp4, BlockMxfp4>(in, out);
     default:
       RLX_CHECK(false, std::string(name(d)));
   }
@@ -204,8 +240,7 @@ std::int64_t packed_bytes(DType panel, std::int64_t n, std::int64_t k) {
   RLX_CHECK(n >= 0 && k >= 0 && has_panels(panel), std::string(name(panel)));
   const std::int64_t of_row = row_bytes(panel, k);  // checks the blocks and that k is in range
   std::int64_t bytes = 0;
-  // A panel takes less than twice its rows and a line per group, so `of_row` in range keeps
-  // panel_bytes in range.
+  // A panel takes less than three times its rows and a line per group, so `of_row` in range keeps panel_bytes in range.
   RLX_CHECK(of_row < (std::int64_t{1} << 56));
   RLX_CHECK(!__builtin_mul_overflow(panel_count(n), panel_bytes(panel, k), &bytes));
   return bytes;

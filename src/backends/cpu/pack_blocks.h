@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "backends/cpu/panels.h"
+#include "tensor/quant/blocks.h"
 #include "tensor/quant/iq4_nl.h"
+#include "tensor/quant/mxfp4.h"
 #include "tensor/quant/k_scales.h"
 #include "tensor/quant/q2_k.h"
 #include "tensor/quant/q3_k.h"
@@ -20,6 +22,7 @@
 #include "tensor/quant/q5_k.h"
 #include "tensor/quant/q6_k.h"
 #include "tensor/quant/q8_0.h"
+#include "tensor/quant/tq.h"
 
 namespace rlx::cpu {
 
@@ -136,6 +139,18 @@ inline void expand_block<BlockQ3K>(const std::uint8_t* at, Integers& r) {
     store16(r.q + i, _mm_or_si128(field16(low, i % 128 / 32 * 2, 3),
                                   _mm_slli_epi16(field16(top, i / 32, 1), 2)));
   }
+}
+template <>
+inline void expand_block<BlockTq1_0>(const std::uint8_t* at, Integers& r) {
+  const auto b = load_block<BlockTq1_0>(reinterpret_cast<const std::byte*>(at), 0);
+  r.d = b.d;
+  expand_tq1_0(b, r.q);
+}
+template <>
+inline void expand_block<BlockTq2_0>(const std::uint8_t* at, Integers& r) {
+  r.d = half_at(RLX_FIELD(BlockTq2_0, d));
+  for (int i = 0; i < 256; i += 16)
+    store16(r.q + i, field16(load16(RLX_FIELD(BlockTq2_0, q) + i / 128 * 32 + i % 32), i % 128 / 32 * 2, 3));
 }
 
 inline std::uint32_t or_lanes(__m128i v) {

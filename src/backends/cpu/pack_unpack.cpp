@@ -52,15 +52,23 @@ struct Affine {
 
 Affine affine_at(DType d, const std::byte* group, std::int64_t row, int k) {
   const PanelInfo p = panel_info(d);
+  if (d == DType::mxfp4) return {bf16_to_f32(half_at(group + (k / kBlock * kPanelRows + row) * 2)), 0.0f};
   const auto half = [&](std::int64_t i) {
     return f16_to_f32(half_at(group + (i * kPanelRows + row) * 2));
   };
   if (!p.is_super()) return {half(k / kBlock), p.has_min ? half(2 + k / kBlock) : 0.0f};
+  if (panel_form(d) == DType::tq2_0) return {half(0), 0.0f};
   const auto table = [&](int at) { return byte_at(group + at + k / p.sub * kPanelRows + row); };
   const int entry = table(kScaleTable);
   if (d == DType::q2_K)
     return {half(0) * static_cast<float>(entry & 15), -(half(1) * static_cast<float>(entry >> 4))};
-  if (!p.has_min) return {half(0) * static_cast<float>(static_cast<signed char>(entry)), 0.0f};
+  float d_of_row = half(0);
+  if (p.coded) {
+    float factor;
+    std::memcpy(&factor, group + kFactor, sizeof factor);
+    d_of_row *= factor;
+  }
+  if (!p.has_min) return {d_of_row * static_cast<float>(static_cast<signed char>(entry)), 0.0f};
   return {half(0) * static_cast<float>(entry), -(half(1) * static_cast<float>(table(kMinTable)))};
 }
 
@@ -92,6 +100,8 @@ void unpack_row(const std::byte* packed, DType panel, std::int64_t k, std::int64
     const std::byte* at = group + p.header + std::int64_t{in_group / kBlock} * p.block + row * 4;
     int q = integer_at(p, at, in_group % kBlock);
     if (panel == DType::iq4_nl) q = kIq4nlValues[q];
+    if (panel == DType::mxfp4) q = kMxfp4Values[q];
+    if (p.coded) q = static_cast<signed char>(byte_at(group + kStepTable + q));
     if (panel == DType::q8_0) q = static_cast<signed char>(q);
     const Affine a = affine_at(panel, group, row, in_group);
     const float scaled = static_cast<float>(q - p.offset) * a.scale;
