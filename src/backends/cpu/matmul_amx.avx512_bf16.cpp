@@ -6,22 +6,10 @@
 #include "backends/cpu/matmul_amx.h"
 #include "backends/cpu/matmul_amx_unpack.h"
 #include "backends/cpu/matmul_finish.h"
-
-#define RLX_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include "backends/cpu/tile_registers.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16};
-};
-RLX_AMX void configure() {
-  static constexpr TileConfig kConfig;
-  _tile_loadconfig(&kConfig);
-}
-RLX_AMX void release() { _tile_release(); }
 
 /// What the workers of a call share, zeroed when it begins.
 struct Counters {
