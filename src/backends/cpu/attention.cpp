@@ -18,7 +18,8 @@ bool accepts(const KernelQuery& q, DType dtype) {
 
 // Steps of tiles are 32 lanes. A cache of floats with more bits keeps them: it stays with the vector units.
 bool accepts_amx(const KernelQuery& q, DType dtype) {
-  return accepts(q, dtype) && *q.in[1].dim(1).constant() % 32 == 0;
+  return accepts(q, dtype) && *q.in[1].dim(1).constant() % 32 == 0 && q.in[0].layout == Layout::plain &&
+         q.out[0].layout == Layout::plain;
 }
 
 }  // namespace
