@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "compiler/in_place.h"
+#include "compiler/keep_packed.h"
 #include "compiler/phase.h"
 #include "ir/source.h"
 #include "ops/access.h"
@@ -474,6 +475,7 @@ Program lower(const Graph& graph, const CompileOptions& options, const Backend& 
   const std::vector<std::int32_t> outputs = Lowering(graph, target).run();
   for (std::size_t i = 0; i < outputs.size(); ++i)
     target.program.outputs.push_back({graph.outputs()[i].name, outputs[i]});
+  keep_packed(target.program);
   set_live_ranges(target);
   share_in_place(target.program);
   return std::move(target.program);

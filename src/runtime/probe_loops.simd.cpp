@@ -88,23 +88,31 @@ float multiply_f32(std::int64_t rounds) noexcept {
 }
 
 #if defined(__AVX512BF16__)
-// Tile registers 0 to 3 hold sums, as in a product of two tiles of rows and two panels.
+// Tile registers 0 to 3 hold sums, as in a product of two tiles of rows and two panels. The factors are numbers of both
+// signs and several exponents, as weights and rows are: products of zeros ran up to 20 % faster (18.5 of 15.5 TFLOP/s).
 __attribute__((target("amx-tile,amx-bf16"))) float multiply_amx(std::int64_t rounds) noexcept {
   struct alignas(64) {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
     std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   } const config;
-  alignas(64) static const float zeros[256] = {};
+  alignas(64) std::uint16_t factors[4][512];
+  std::uint32_t seed = 1;
+  for (auto& tile : factors)
+    for (std::uint16_t& value : tile) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<std::uint16_t>(0x3c00u | (seed >> 31 << 15) | (seed >> 16 & 0x3ffu));  // 2^-7 to 2
+    }
+  __asm__ volatile("" : : "r"(factors) : "memory");  // GCC does not see what tiles read
   _tile_loadconfig(&config);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  _tile_loadd(4, zeros, 64);
-  _tile_loadd(5, zeros, 64);
-  _tile_loadd(6, zeros, 64);
-  _tile_loadd(7, zeros, 64);
+  _tile_loadd(4, factors[0], 64);
+  _tile_loadd(5, factors[1], 64);
+  _tile_loadd(6, factors[2], 64);
+  _tile_loadd(7, factors[3], 64);
   for (std::int64_t r = 0; r < rounds / 32; ++r) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);

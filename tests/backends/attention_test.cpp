@@ -11,6 +11,15 @@ constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0};
 
 std::vector<Kernel> attention_rows(DType d) { return rows("attention", "attention_" + std::string(name(d)) + "_"); }
 
+// Those on tile registers as well. Where the rows of a step are few they run the kernel of the vector units, so what a
+// row shares its step with may change its last bits (--fast).
+std::vector<Kernel> rows_of_any_step(DType d, std::int64_t head_dim) {
+  std::vector<Kernel> all = attention_rows(d);
+  for (const Kernel& k : rows("attention"))
+    if (k.isa == Isa::amx && k.name == "attention_amx_" + std::string(name(d)) && head_dim % 32 == 0) all.push_back(k);
+  return all;
+}
+
 double capped(double s, float cap) { return cap > 0 ? cap * std::tanh(s / cap) : s; }
 
 // The definition, over the values that the cache keeps.
@@ -105,7 +114,7 @@ TEST(Attention, MatchesTheDefinition) {
                          .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim))};
       Floats q = normal(static_cast<std::size_t>(b.rows() * op.heads * c.head_dim), 3, 2.0f);
       const Floats expected = reference(op, f.cache, b, q);
-      for (const Kernel& k : attention_rows(dtype))
+      for (const Kernel& k : rows_of_any_step(dtype, c.head_dim))
         EXPECT_LT(relative_rms(attend(k, op, f.cache, b, q), expected), limit(dtype))
             << k.name << " heads " << c.kv_heads << "x" << c.group << " dim " << c.head_dim;
     }
@@ -148,7 +157,7 @@ TEST(Attention, WindowsSkipWholeBlocks) {
       const Attention op{.heads = 2, .scale = 0.125f, .window = window};
       Floats q = normal(static_cast<std::size_t>(b.rows() * 2 * 64), 4);
       const Floats expected = reference(op, f.cache, b, q);
-      for (const Kernel& k : attention_rows(dtype))
+      for (const Kernel& k : rows_of_any_step(dtype, 64))
         EXPECT_LT(relative_rms(attend(k, op, f.cache, b, q), expected), limit(dtype)) << k.name << " window " << window;
     }
 }
@@ -163,7 +172,7 @@ TEST(Attention, SoftcapIsApplied) {
       Floats q = normal(static_cast<std::size_t>(b.rows() * 4 * 64), 6, 20.0f);
       const Floats expected = reference(op, f.cache, b, q);
       EXPECT_GT(relative_rms(reference(uncapped, f.cache, b, q), expected), 0.05) << "the cap must matter here";
-      for (const Kernel& k : attention_rows(dtype))
+      for (const Kernel& k : rows_of_any_step(dtype, 64))
         EXPECT_LT(relative_rms(attend(k, op, f.cache, b, q), expected), dtype == DType::f32 ||
             dtype == DType::f16 ? 1e-4 : 0.3)
             << k.name;
@@ -195,7 +204,7 @@ TEST(Attention, NanReachesTheRowsThatSeeItAndNoOthers) {
       dirty.cache.append(b, dirty.k, dirty.v);
       const Attention op{.heads = 3, .scale = 0.2f};
       Floats q = normal(static_cast<std::size_t>(b.rows()) * 3 * kDim, 12);
-      for (const Kernel& row : attention_rows(dtype)) {
+      for (const Kernel& row : rows_of_any_step(dtype, kDim)) {
         const Floats good = attend(row, op, clean.cache, b, q), bad = attend(row, op, dirty.cache, b, q);
         for (std::size_t r = 0; r < static_cast<std::size_t>(b.rows()); ++r) {
           const bool sees = r >= kBad && r < kTokens;
@@ -260,6 +269,35 @@ TEST(Attention, ChunksOfAnySizeGiveTheSameBits) {
     }
 }
 
+// On tile registers a step of 16 rows a sequence and more gives the bits of any other such step.
+TEST(Attention, TilesGiveTheSameBitsForLargeChunksAndBatches) {
+  constexpr int kTokens = 333;
+  constexpr std::size_t kRow = 3 * 64;
+  for (const DType dtype : {DType::bf16, DType::q8_0})
+    for (const std::int32_t window : {0, 100}) {
+      Batch whole({0, 40}, {kTokens, 50});
+      Filled f(dtype, 1, 64, whole, 31);
+      const Attention op{.heads = 3, .scale = 0.125f, .window = window};
+      Floats q = normal(static_cast<std::size_t>(whole.rows()) * kRow, 32);
+      for (const Kernel& row : rows_of_any_step(dtype, 64)) {
+        const Floats expected = attend(row, op, f.cache, whole, q);
+        for (const int chunk : {16, 23, 64, 100}) {
+          Floats y;
+          for (int begin = 0; begin + 16 <= kTokens; begin += chunk) {
+            const int n = std::min(chunk, kTokens - begin);
+            Batch b({begin}, {n});
+            const auto from = q.begin() + static_cast<std::ptrdiff_t>(begin) * static_cast<std::ptrdiff_t>(kRow);
+            Floats part(from, from + n * static_cast<std::ptrdiff_t>(kRow));
+            const Floats piece = attend(row, op, f.cache, b, part, {.threads = begin % 3 + 1});
+            y.insert(y.end(), piece.begin(), piece.end());
+          }
+          EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0)
+              << row.name << " chunks of " << chunk << " window " << window;
+        }
+      }
+    }
+}
+
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   const Case cases[] = {{1, 3, 64, {1000}, {1}}, {3, 3, 64, {0}, {200}},
       {2, 4, 32, {700, 3}, {1, 1}}, {1, 1, 128, {300}, {20}}};
@@ -269,7 +307,7 @@ TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
       Filled f(dtype, c.kv_heads, c.head_dim, b, 41);
       const Attention op{.heads = static_cast<std::int32_t>(c.kv_heads * c.group), .scale = 0.1f};
       Floats q = normal(static_cast<std::size_t>(b.rows() * op.heads * c.head_dim), 42);
-      for (const Kernel& row : attention_rows(dtype)) {
+      for (const Kernel& row : rows_of_any_step(dtype, c.head_dim)) {
         const Floats one = attend(row, op, f.cache, b, q);
         for (const int threads : {2, 3, 7})
           for (const bool together : {false, true})

@@ -85,5 +85,34 @@ TEST(FusedLinear, ARowIsTheSameAmongAnyOthersAndForAnyThreads) {
   }
 }
 
+// A gated product leaves its result in strips of bf16 that the next one multiplies: the bits of rows of f32 in between.
+TEST(FusedLinear, StripsBetweenProductsOnTileRegisters) {
+  constexpr std::int64_t k = 64, n = 416, last = 48;
+  const FusedLinear gated{.weights = 2, .act = Act::silu, .gated = true, .norm = true, .to = DType::xq8};
+  const FusedLinear down{.weights = 1, .residual = true, .to = DType::xq8};
+  Panels gate(DType::q4_0, random_weights(DType::q4_0, n, k, 1), n, k);
+  Panels up(DType::q4_0, random_weights(DType::q4_0, n, k, 2), n, k);
+  Panels w(DType::q8_0, random_weights(DType::q8_0, last, n, 3), last, n);
+  for (const Kernel& row : rows("fused_linear")) {
+    if (row.isa != Isa::amx) continue;
+    for (const std::int64_t count : {std::int64_t{7}, std::int64_t{16}, std::int64_t{33}, std::int64_t{300}})
+      for (const int threads : {1, 3}) {
+        Floats x = normal(static_cast<std::size_t>(count * k), 4), norm = normal(static_cast<std::size_t>(k), 5),
+               residual = normal(static_cast<std::size_t>(count * last), 6);
+        const auto both = [&](Layout layout) {
+          Floats h(static_cast<std::size_t>(count * n), -7.0f), y(static_cast<std::size_t>(count * last), -7.0f);
+          TensorView between = view(h, {count, n});
+          between.layout = layout;
+          if (layout == Layout::p16) between.strides[0] = 0;  // as make_view leaves it
+          run(row, &gated, {view(x, {count, k}), gate.view(), up.view(), view(norm, {k})}, {between}, {threads, true});
+          run(row, &down, {between, w.view(), view(residual, {count, last})}, {view(y, {count, last})},
+              {threads, true});
+          return y;
+        };
+        EXPECT_TRUE(same_bits(both(Layout::p16), both(Layout::plain))) << count << " rows, " << threads << " threads";
+      }
+  }
+}
+
 }  // namespace
 }  // namespace rlx::cpu

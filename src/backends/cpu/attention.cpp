@@ -16,12 +16,20 @@ bool accepts(const KernelQuery& q, DType dtype) {
   return head_dim && kv_supported(dtype, *head_dim) && q.in[0].dtype == DType::f32 && q.out[0].dtype == DType::f32;
 }
 
+// Steps of tiles are 32 lanes. A cache of floats with more bits keeps them: it stays with the vector units.
+bool accepts_amx(const KernelQuery& q, DType dtype) {
+  return accepts(q, dtype) && *q.in[1].dim(1).constant() % 32 == 0 && q.in[0].layout == Layout::plain &&
+         q.out[0].layout == Layout::plain;
+}
+
 }  // namespace
 
 bool accepts_attention_f32(const KernelQuery& q) { return accepts(q, DType::f32); }
 bool accepts_attention_f16(const KernelQuery& q) { return accepts(q, DType::f16); }
 bool accepts_attention_bf16(const KernelQuery& q) { return accepts(q, DType::bf16); }
 bool accepts_attention_q8_0(const KernelQuery& q) { return accepts(q, DType::q8_0); }
+bool accepts_attention_amx_bf16(const KernelQuery& q) { return accepts_amx(q, DType::bf16); }
+bool accepts_attention_amx_q8_0(const KernelQuery& q) { return accepts_amx(q, DType::q8_0); }
 
 ScratchNeed attention_scratch(const ScratchQuery& q) {
   const auto& op = *static_cast<const Attention*>(q.op);
@@ -35,6 +43,11 @@ ScratchNeed attention_scratch(const ScratchQuery& q) {
   const std::int64_t splits = q.max_context / kSplitTokens + 2;
   const std::int64_t partials = rows * op.heads * splits * partial_floats(1, head_dim) * 4;
   need.shared = need.shared_zeroed + (q.max_context > 0 ? std::min(partials, kMaxPartialBytes) : kMaxPartialBytes);
+  return need;
+}
+ScratchNeed attention_amx_scratch(const ScratchQuery& q) {
+  ScratchNeed need = attention_scratch(q);
+  need.per_worker = std::max(need.per_worker, attention_amx_bytes(q.in[1].dims[1]));
   return need;
 }
 

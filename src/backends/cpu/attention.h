@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-#include "device/kernel.h"
+#include "backends/cpu/table.h"
+#include "ir/kernel_args.h"
 
 namespace rlx::cpu {
 
@@ -14,5 +15,17 @@ bool accepts_attention_f16(const KernelQuery&);
 bool accepts_attention_bf16(const KernelQuery&);
 bool accepts_attention_q8_0(const KernelQuery&);
 ScratchNeed attention_scratch(const ScratchQuery&);
+
+// On tile registers (attention_amx.avx512_bf16.cpp); few rows go to the rows of the vector units.
+bool accepts_attention_amx_bf16(const KernelQuery&);
+bool accepts_attention_amx_q8_0(const KernelQuery&);
+ScratchNeed attention_amx_scratch(const ScratchQuery&);
+namespace avx512 {
+void attention_q8_0(const void* op, const KernelArgs& a) noexcept;
+}
+namespace avx512_bf16 {
+void attention_bf16(const void* op, const KernelArgs& a) noexcept;
+KernelTable amx_attention_kernels();
+}
 
 }  // namespace rlx::cpu

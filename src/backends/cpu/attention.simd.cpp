@@ -4,31 +4,19 @@
 #include "backends/cpu/attention.h"
 
 #include "backends/cpu/attention_plan.h"
+#include "backends/cpu/attention_softmax.h"
 #include "backends/cpu/attention_tile.h"
 #include "backends/cpu/quantize_group.h"
-#include "backends/cpu/simd_math.h"
 #include "backends/cpu/table.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-constexpr float kLowest = -__builtin_inff();
 
 // The result of a split for some rows: out[r] = sum of p * v, sums[r] = sum of p, p = exp(score - most[r]).
 struct Partial {
   float *most, *sums, *out;
 };
 Partial partial_at(float* floats, std::int64_t rows) noexcept { return {floats, floats + rows, floats + 2 * rows}; }
-
-// What is subtracted from scores: a row that has seen only -inf subtracts 0, so that exp gives 0 and not NaN.
-RLX_SIMD f32x16 finite_or_zero(f32x16 most) { return select(eq(most, set1(kLowest)), zero_f32(), most); }
-// w[i] = exp(from[i] - to[i]) for n rows, sixteen at a time; the arrays have room for multiples of 16.
-void weights_of(const float* from, const float* to, float* w, int n) noexcept {
-  for (int i = 0; i < n; i += 16) store(w + i, exp(load(from + i) - finite_or_zero(load(to + i))));
-}
-void scale_row(float* row, std::int64_t n, float by) noexcept {
-  for (std::int64_t i = 0; i < n; i += 16) store(row + i, load(row + i) * set1(by));
-}
 
 template <int Most, typename F>
 RLX_SIMD void for_rows(int n, F f) {
@@ -225,15 +213,6 @@ class Tile {
   }
 
   // ---- softmax ----
-  RLX_SIMD f32x16 score_lanes(const float* scores, int panel, int from, int to) const {
-    f32x16 s = load(scores + panel * kPanelTokens) * set1(op_.scale);
-    if (op_.softcap > 0) s = softcap(s, op_.softcap);
-    const int lo = from - panel * kPanelTokens, hi = to - panel * kPanelTokens;
-    if (lo > 0) s = select(first_lanes(lo), set1(kLowest), s);
-    if (hi < 16) s = select(first_lanes(hi), s, set1(kLowest));
-    return s;
-  }
-
   // Scores to weights exp(score - most), with the running maximum, sum and output of each row
   // brought to its new maximum.
   void soften_rows(const Partial& part) noexcept {
@@ -253,8 +232,9 @@ class Tile {
     f32x16 most = set1(kLowest);
     const int last = (to_[i] + kPanelTokens - 1) / kPanelTokens;
     for (int panel = from_[i] / kPanelTokens; panel < last; ++panel) {
-      const f32x16 s = score_lanes(scores, panel, from_[i], to_[i]);
-      store(scores + panel * kPanelTokens, s);
+      const int at = panel * kPanelTokens;
+      const f32x16 s = seen_scores(op_, scores + at, from_[i] - at, to_[i] - at);
+      store(scores + at, s);
       most = max(s, most);
     }
     return max_lane(most);
@@ -435,6 +415,15 @@ constexpr Kernel kTable[] = {
 
 }  // namespace
 
+#if defined(RLX_ISA_avx512)
+void attention_q8_0(const void* op, const KernelArgs& a) noexcept {
+  attention<DType::q8_0>(*static_cast<const Attention*>(op), a);
+}
+#elif defined(RLX_ISA_avx512_bf16)
+void attention_bf16(const void* op, const KernelArgs& a) noexcept {
+  attention<DType::bf16>(*static_cast<const Attention*>(op), a);
+}
+#endif
 KernelTable attention_kernels() { return {kTable, sizeof(kTable) / sizeof(kTable[0])}; }
 
 }  // namespace rlx::cpu::RLX_ISA_LEVEL

@@ -22,6 +22,12 @@ constexpr std::int64_t attention_worker_floats(std::int64_t head_dim) {
   return 3 * kTileRows * width + kTileRows * kPageTokens + kPageTokens * head_dim + kPageTokens * width +
          kPageTokens * round_up(head_dim, kKvGroup) / kKvGroup + 16;
 }
+// Bytes of a worker on tile registers: queries, keys, values and weights as bf16, scores, running result.
+constexpr std::int64_t attention_amx_bytes(std::int64_t head_dim) {
+  return (kTileRows + 2 * kSplitTokens) * head_dim * 2 + kTileRows * kSplitTokens * 6 + kTileRows * head_dim * 4;
+}
+// Rows of a sequence, on average, from which tile registers are faster: a tile has 16 rows (tokens x heads).
+constexpr std::int64_t kAmxAttentionRows = 16;
 // Floats of the partial result of `rows` rows of a split: maxima, sums, outputs.
 constexpr std::int64_t partial_floats(std::int64_t rows, std::int64_t head_dim) {
   return round_up(rows * (kv_width(head_dim) + 2), 16);

@@ -56,10 +56,18 @@ ScratchNeed fused_scratch(const ScratchQuery& q) {
 }
 
 #if defined(__x86_64__)
+// An activation from one product to the next as the tiles read it, which no f32 work may stand between (`plain_only`):
+// strips of 32 rows of bf16 in the place of the f32 rows. 16 rows and more fit there, fewer stay f32.
+bool amx_strips(const Shape& s, bool plain_only) {
+  return !plain_only && s.rank() == 2 && s.dtype == DType::f32 && s.dim(1).constant().value_or(1) % kBlock == 0;
+}
 // Tiles take pairs of bf16 made from the input and from panels of any type.
 bool accepts_amx(const KernelQuery& q) {
   const FusedLinear& op = fused_op(q.op);
-  if (!op.prologue() || op.to == DType::f32 || q.in[0].layout != Layout::plain) return false;
+  if (!op.prologue() || op.to == DType::f32) return false;
+  if (q.in[0].layout != Layout::plain && !amx_strips(q.in[0], op.norm)) return false;
+  for (const Shape& y : q.out)
+    if (y.layout != Layout::plain && !amx_strips(y, !op.gated)) return false;
   for (int i = 1; i <= op.weights; ++i) {
     const Shape& w = q.in[static_cast<std::size_t>(i)];
     if (w.layout != Layout::p16 || w.rank() != 2 || w.dim(1).constant().value_or(1) % kBlock != 0) return false;

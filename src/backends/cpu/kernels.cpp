@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/attention.h"
 #include "backends/cpu/conv.h"
 #include "backends/cpu/dense_attention.h"
 #include "backends/cpu/fused_linear.h"
@@ -58,6 +59,7 @@ namespace {
 
 std::vector<Kernel> joined() {
   const KernelTable tables[] = {
+      avx512_bf16::amx_attention_kernels(),
       avx512_bf16::amx_kernels(),
       avx512_bf16::attention_kernels(),
       avx512_bf16::matmul_kernels(),

@@ -6,22 +6,10 @@
 #include "backends/cpu/matmul_amx.h"
 #include "backends/cpu/matmul_amx_unpack.h"
 #include "backends/cpu/matmul_finish.h"
-
-#define RLX_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include "backends/cpu/tile_registers.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16};
-};
-RLX_AMX void configure() {
-  static constexpr TileConfig kConfig;
-  _tile_loadconfig(&kConfig);
-}
-RLX_AMX void release() { _tile_release(); }
 
 /// What the workers of a call share, zeroed when it begins.
 struct Counters {
@@ -30,6 +18,8 @@ struct Counters {
   std::int32_t panels;   ///< the next panel of the next chunk
 };
 static_assert(sizeof(Counters) <= kFusedCounters);
+
+constexpr int kMostProducts = 3, kMostOperands = 2 * kMostProducts + 3;  // weights and biases; input, norm, residual
 
 // ---- rows ----
 
@@ -131,11 +121,30 @@ RLX_AMX inline void amx_tile(const AmxTile& t) {
   _tile_zero(1);
 }
 
+/// The end of a tile whose result the next product reads in strips (pack_rows): the same numbers, rounded to bf16 here.
+template <Act A>
+void finish_strip(const Product& p, const TileSums& t) {
+  std::byte* const strip = p.y.data + t.token * p.n * 2;
+  for (int r = 0; r < t.panels; ++r) {
+    const std::int64_t column = (t.panel + r) * kPanelRows;
+    std::byte* const to = strip + column / kAmxStep * 2 * kAmxTileBytes + column % kAmxStep * 2;
+    for (int m = 0; m < t.live; ++m) {
+      const float* c = t.c + (r * t.tokens + m) * kLanes;
+      const f32x16 v = activate<A>(load(c)) * load(c + t.panels * t.tokens * kLanes);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + m * kLineBytes),
+                          reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v.v)));
+    }
+  }
+}
+constexpr FinishFn kFinishStrip[] = {finish_strip<Act::none>, finish_strip<Act::silu>, finish_strip<Act::gelu_tanh>,
+                                     finish_strip<Act::gelu>, finish_strip<Act::relu>};
+
 /// Some panels of a product, and a chunk of rows that sweeps over them.
 struct AmxSweep {
   std::int64_t panel;
   int panels;
   std::int64_t first_token, count;
+  FinishFn finish;
 };
 
 RLX_AMX void amx_panels(const Product& p, const std::byte* rows, const AmxSweep& at, std::byte* scratch) {
@@ -163,8 +172,8 @@ RLX_AMX void amx_panels(const Product& p, const std::byte* rows, const AmxSweep&
         }
       }
       if (k + depth >= p.k)
-        kFinish[static_cast<int>(p.act)](p, {at.panel, at.first_token + m, at.panels, kAmxTokens,
-                                             static_cast<int>(min64(kAmxTokens, at.count - m)), c});
+        at.finish(p, {at.panel, at.first_token + m, at.panels, kAmxTokens,
+                      static_cast<int>(min64(kAmxTokens, at.count - m)), c});
     }
   }
 }
@@ -187,21 +196,36 @@ const Product* take_panels(const FusedRun& run, std::int32_t* next, AmxSweep& to
                                      __ATOMIC_RELAXED))
       continue;
     const std::int64_t token = at / run.panels * kAmxChunk;
-    to = {panel, static_cast<int>(panels), token, min64(kAmxChunk, rows - token)};
+    const bool strips = run.a.out[0].layout == Layout::p16;
+    to = {panel, static_cast<int>(panels), token, min64(kAmxChunk, rows - token),
+          (strips ? kFinishStrip : kFinish)[static_cast<int>(p->act)]};
     return p;
   }
+}
+
+/// Few rows, on vectors: rows of f32 also where more rows were strips.
+void few_rows(const void* op, KernelArgs a) noexcept {
+  TensorView in[kMostOperands], out[kMostProducts];
+  const auto plain = [](const TensorView& from) {
+    TensorView v = from;
+    v.layout = Layout::plain;
+    v.strides[v.rank - 2] = v.dims[v.rank - 1] * std::int64_t{sizeof(float)};
+    return v;
+  };
+  for (int i = 0; i < a.inputs; ++i) in[i] = i == 0 && a.in[i].layout == Layout::p16 ? plain(a.in[i]) : a.in[i];
+  for (int i = 0; i < a.outputs; ++i) out[i] = a.out[i].layout == Layout::p16 ? plain(a.out[i]) : a.out[i];
+  a.in = in;
+  a.out = out;
+  const bool bf16 = static_cast<const FusedLinear*>(op)->to == DType::bf16;
+  bf16 ? fused_linear(op, a) : avx512::fused_linear(op, a);
 }
 
 }  // namespace
 
 void fused_linear_amx(const void* op, const KernelArgs& a) noexcept {
-  const auto& attrs = *static_cast<const FusedLinear*>(op);
-  if (rows_of(a.in[0]).count < kAmxLeastRows) {
-    attrs.to == DType::bf16 ? fused_linear(op, a) : avx512::fused_linear(op, a);
-    return;
-  }
-  const FusedRun run = fused_run(attrs, a);
-  const std::byte* const rows = pack_rows(run);
+  if (rows_of(a.in[0]).count < kAmxLeastRows) return few_rows(op, a);
+  const FusedRun run = fused_run(*static_cast<const FusedLinear*>(op), a);
+  const std::byte* const rows = a.in[0].layout == Layout::p16 ? run.parts[0].x.data : pack_rows(run);
   std::int32_t* const counter = &reinterpret_cast<Counters*>(a.shared)->panels;
   configure();
   AmxSweep sweep{};

@@ -2,18 +2,10 @@
 #pragma once
 
 #include "backends/cpu/matmul_float.h"
+#include "backends/cpu/tile_registers.h"
 
 namespace rlx::cpu::RLX_ISA_LEVEL {
 namespace {
-
-/// Two columns of a panel as one line of pairs, rounded to nearest even.
-RLX_SIMD void store_pairs(std::byte* to, f32x16 even, f32x16 odd) {
-  alignas(64) static constexpr std::uint16_t kInterleave[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,
-                                                                21, 6, 22, 7, 23, 8,  24, 9,  25, 10, 26,
-                                                                11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  const auto halves = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd.v, even.v));
-  _mm512_storeu_si512(to, _mm512_permutexvar_epi16(_mm512_load_si512(kInterleave), halves));
-}
 
 /// Byte J of each lane, 0..255, as the float 256 + byte: it becomes the upper eight bits of the mantissa.
 template <int J>
