@@ -13,9 +13,10 @@
 namespace rlx::cpu {
 
 inline constexpr DType kBlockTypes[] = {
-    DType::q4_0,    DType::q4_1,  DType::q5_0,    DType::q5_1,   DType::q8_0,  DType::iq4_nl, DType::q2_K,  DType::q3_K,
-    DType::q4_K,    DType::q5_K,  DType::q6_K,    DType::iq4_xs, DType::iq3_s, DType::iq3_xxs, DType::iq2_xxs, DType::iq2_xs,
-    DType::iq2_s,   DType::iq1_s, DType::iq1_m,   DType::tq1_0,  DType::tq2_0, DType::mxfp4};
+    DType::q4_0,    DType::q4_1,   DType::q5_0,  DType::q5_1,  DType::q8_0,  DType::iq4_nl,
+    DType::q2_K,    DType::q3_K,   DType::q4_K,  DType::q5_K,  DType::q6_K,  DType::iq4_xs,
+    DType::iq3_xxs, DType::iq3_s,  DType::iq2_xxs, DType::iq2_xs, DType::iq2_s, DType::iq1_s,
+    DType::iq1_m,   DType::tq1_0,  DType::tq2_0, DType::mxfp4};
 inline constexpr DType kFloatTypes[] = {DType::f32, DType::f16, DType::bf16};
 
 struct Level {

@@ -65,7 +65,8 @@ TEST(Matmul, ExtremeIntegersDoNotOverflow) {
         Data weights(static_cast<std::size_t>(n * row_bytes(w, k)));
         std::fill(weights.begin(), weights.end(), static_cast<std::byte>(fill));
         const auto block = static_cast<std::size_t>(info(w).block_bytes);
-        for (std::size_t at = 0; at < weights.size(); at += block) set_block_scale(w, weights.data() + at, 0.1f, -0.07f);
+        for (std::size_t at = 0; at < weights.size(); at += block)
+          set_block_scale(w, weights.data() + at, 0.1f, -0.07f);
         Panels panels(w, weights, n, k);
         Floats values(static_cast<std::size_t>(5 * k));
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = i / 512 % 2 ? -1.0f : 1.0f;

@@ -71,6 +71,7 @@ bool accepts_amx(const KernelQuery& q) {
   for (int i = 1; i <= op.weights; ++i) {
     const Shape& w = q.in[static_cast<std::size_t>(i)];
     if (w.layout != Layout::p16 || w.rank() != 2 || w.dim(1).constant().value_or(1) % kBlock != 0) return false;
+    if (!has_panel_kernel(fused_input(op, q.in[0].dtype), w.dtype)) return false;  // the vector units take few rows
   }
   return true;
 }

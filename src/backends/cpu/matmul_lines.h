@@ -75,7 +75,8 @@ RLX_SIMD f32x16 packed_scale(const std::byte* group, int b, int sub) {
   else
     scale = load_s8(at);
   // The factor is a power of two, and d a half: nothing is rounded.
-  if constexpr (p.coded) return load_halves(group) * set1(*reinterpret_cast<const float*>(group + kFactor)) * to_f32(scale);
+  if constexpr (p.coded)
+    return load_halves(group) * set1(*reinterpret_cast<const float*>(group + kFactor)) * to_f32(scale);
   return load_halves(group) * to_f32(scale);
 }
 template <DType D>

@@ -1,5 +1,5 @@
-// iq1_s: 256 values in 50 bytes, iq1_m: in 56. Eight values are an entry of a book of 2048, each -1, 0 or 1, and are
-// shifted by 1/8 up or down: value = d * (2 s + 1) * (entry + shift), which is d / 8 * (2 s + 1) * (8 entry + 1 or - 1).
+// iq1_s: 256 values in 50 bytes, iq1_m: in 56. Eight values are an entry of a book of 2048, each -1, 0 or 1, and
+// are shifted by 1/8 up or down: value = d * (2 s + 1) * (entry + shift), that is d / 8 * (2 s + 1) * (8 entry +- 1).
 // The lower eight bits of an index are a byte, the upper three lie in qh. iq1_s: qh holds per 32 values 4 x 3 bits, s
 // (3 bits) and whether the shift is down. iq1_m: qh holds per 8 values 3 bits and the shift; s per 16 values, 4 x 3
 // bits in each of four words, whose upper four bits make d.

@@ -1,8 +1,8 @@
 // iq2_xxs, iq2_xs, iq2_s: 256 values in 66, 74 and 82 bytes. Eight values are an entry of a book of 256, 512 or 1024,
 // each 8, 25 or 43, with signs: value = d * (2 s + 1) / 8 * (+ or -) entry.
 // iq2_xxs: per 32 values four bytes of indices and a word of 4 x 7 signs and s. iq2_xs: per 8 values 9 bits of index
-// and 7 signs; s of 16 values is half a byte. iq2_s: a byte of the index and one of signs per 8 values, two bits more of
-// the index in qh; s as in iq2_xs. Of seven signs the eighth makes the number of negative values even.
+// and 7 signs; s of 16 values is half a byte. iq2_s: a byte of the index and one of signs per 8 values, two bits more
+// of the index in qh; s as in iq2_xs. Of seven signs the eighth makes the number of negative values even.
 #include "tensor/quant/blocks.h"
 #include "tensor/quant/code_book.h"
 
