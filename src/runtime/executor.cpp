@@ -191,7 +191,10 @@ std::int64_t Executor::phase(const Share& share, std::int64_t place) noexcept {
   if (timed) end_wait();
   TraceLane* const lane = trace_ != nullptr ? trace_->lane(share.worker) : nullptr;
   Wait* const wait = lane != nullptr ? &waits_[static_cast<std::size_t>(share.worker)] : nullptr;
-  if (wait != nullptr && wait->begin != 0) lane->add({wait->begin, TraceLane::now(), wait->call, TraceKind::wait});
+  if (wait != nullptr && wait->begin != 0) {
+    lane->add({wait->begin, TraceLane::now(), wait->call, TraceKind::wait});
+    *wait = {};
+  }
   const auto meet = [&](std::size_t c, std::int64_t next) {
     if (wait != nullptr) *wait = {TraceLane::now(), static_cast<std::int32_t>(c)};
     return next;
