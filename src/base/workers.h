@@ -1,34 +1,22 @@
-// The threads of the SPMD executor: all run the same function and meet at barriers
-// (kernels.md, 2.6).
+// The threads of the SPMD executor: work is cut into phases, a phase into one share for each thread, and a phase begins
+// when all shares of the one before are done (kernels.md, 2.6).
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace rlx {
 
-/// A barrier for a fixed number of threads: spins for about 50 us, then yields, then parks in the
-/// kernel, so that it makes progress also with more threads than free cores (kernels.md, 1.9). No
-/// allocation, no system call while threads are in step. `crowded`: there are more threads than cores for them, so that
-/// a thread that spins keeps another one from arriving.
-class Barrier {
- public:
-  explicit Barrier(int threads, bool crowded = false)
-      : threads_(static_cast<std::uint32_t>(threads)), crowded_(crowded) {}
-  void wait() noexcept;
-
- private:
-  const std::uint32_t threads_;
-  const bool crowded_;
-  alignas(64) std::atomic<std::uint32_t> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};
-};
-
-/// A team of threads; thread 0 is the caller of run(). Workers spin for a while after a job, so
-/// that the next step of a generation finds them hot, and park when idle.
+/// A team of threads; thread 0 is the caller of run(). A thread takes its own share of each phase, and then the shares
+/// of threads that have not come: so a thread that has lost its core between two phases holds nobody up. One that
+/// lost it in the middle of a share, while others waited, stays away for some milliseconds. Threads that wait spin,
+/// then park in the kernel: it makes progress also with more threads than free cores (kernels.md, 1.9). No allocation,
+/// no system call while threads are in step.
 class Workers {
  public:
   /// Errors (invalid_argument): threads outside 1..1024; (memory) when a thread cannot be started.
@@ -37,32 +25,58 @@ class Workers {
   ~Workers();
 
   int threads() const { return threads_; }
-  Barrier& barrier() { return barrier_; }
 
-  /// Calls job(context, thread) on every thread and returns when all are done. The job must not
-  /// throw.
-  using Job = void (*)(void* context, int thread) noexcept;
-  void run(Job job, void* context) noexcept;
+  /// Does a share of the phase at `place` and returns the place of the next phase, the same for all shares; kEnd: there
+  /// is none. `worker`: the thread that does it. Must not throw.
+  using Job = std::int64_t (*)(void* context, int share, int worker, std::int64_t place) noexcept;
+  static constexpr std::int64_t kEnd = -1;
 
-  /// run() for a callable that must not throw.
+  /// All phases from place 0 on; returns when the last one is done.
+  void run_phases(Job job, void* context) noexcept;
+  template <typename F>
+  void run_phases(F&& f) noexcept {
+    run_phases([](void* c, int share, int worker, std::int64_t place) noexcept
+                   -> std::int64_t { return (*static_cast<std::remove_reference_t<F>*>(c))(share, worker, place); },
+               const_cast<void*>(static_cast<const void*>(&f)));
+  }
+
+  /// One phase: f(share) for each share.
   template <typename F>
   void run(F&& f) noexcept {
-    run([](void* c,
-           int thread) noexcept { (*static_cast<std::remove_reference_t<F>*>(c))(thread); },
-        const_cast<void*>(static_cast<const void*>(&f)));
+    run_phases([&f](int share, int, std::int64_t) noexcept {
+      f(share);
+      return kEnd;
+    });
   }
 
  private:
-  void loop(int thread) noexcept;
+  struct Seat;
+  void open(std::int64_t place) noexcept;
+  void loop(int worker) noexcept;
+  void work(std::uint32_t now, int worker) noexcept;
+  void help(std::uint32_t now, int worker) noexcept;
+  bool take(std::uint32_t now, int share) noexcept;
+  void do_share(std::uint32_t now, int share, int worker) noexcept;
+  std::uint32_t wait(std::uint32_t now, int worker) noexcept;
+  void kept_waiting(int worker) noexcept;
+  void stop() noexcept;
 
   const int threads_;
   const bool crowded_;
-  Barrier barrier_;
-  Barrier done_;
   Job job_ = nullptr;
   void* context_ = nullptr;
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
+  std::int64_t place_ = 0;
+  // Even: the phase under way. Odd: there is none. Two more for each phase.
+  alignas(64) std::atomic<std::uint32_t> phase_{1};
+  alignas(64) std::atomic<int> done_{0};  // shares of the phase
+  // What a thread left behind that has waited long, for the one that it waited for.
+  alignas(64) std::atomic<std::uint32_t> late_{0};  // the phase
+  std::atomic<std::uint64_t> late_since_{0}, late_share_{0};
+  std::atomic<int> away_{0};
   std::atomic<bool> stop_{false};
+  std::mutex rest_mutex_;
+  std::condition_variable rest_;
+  std::unique_ptr<Seat[]> seats_;
   std::vector<std::thread> pool_;
 };
 

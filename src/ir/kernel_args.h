@@ -47,10 +47,10 @@ struct TensorView {
   }
 };
 
-/// All operands, in the order of the op, and this worker's place. Every worker of the executor
-/// calls the kernel with the same operands; the kernel does the part of `thread` of `threads`, and
-/// the executor puts a barrier after it. The calls run at the same time: a kernel may wait for the others through
-/// `shared`.
+/// All operands, in the order of the op, and the share of this call. The executor calls the kernel once for every share
+/// with the same operands; the kernel does the part of `thread` of `threads`, and the executor puts a barrier after it.
+/// A worker may do several shares, one after the other: a kernel must not wait for a share that nobody may have begun,
+/// only for pieces of work that somebody took through `shared`.
 struct KernelArgs {
   const TensorView* in = nullptr;
   const TensorView* out = nullptr;

@@ -14,9 +14,15 @@ namespace {
 
 constexpr std::size_t kMaxStepInputs = 16;  // a decoder has six
 
-void meet(Workers& workers, TraceLane* lane, std::size_t call) noexcept {
-  const TraceSpan span(lane, TraceKind::wait, call);
-  workers.barrier().wait();
+using Clock = std::chrono::steady_clock;
+
+double us(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+// Where a phase begins: with a call, or behind its first barrier.
+std::int64_t place_of(std::size_t call, bool behind_barrier) {
+  return static_cast<std::int64_t>(call * 2 + (behind_barrier ? 1 : 0));
 }
 
 std::int64_t tensor_bytes(const TensorView& v) {
@@ -164,7 +170,10 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   run_prologue_ = force_prologue_ ||
                   (memory_.prologue_of != nullptr && *memory_.prologue_of != program_.get());
   if (trace_ != nullptr) trace_->begin_step(program_, binding_, workers.threads());
-  workers.run([&](int thread) noexcept { work(thread, workers); });
+  waits_.assign(trace_ != nullptr ? static_cast<std::size_t>(workers.threads()) : 0, {});
+  workers.run_phases([&](int share, int worker, std::int64_t place) noexcept {
+    return phase({share, worker, workers.threads()}, place);
+  });
   if (trace_ != nullptr) trace_->end_step();
   finish_gate();
   if (!failure_.empty()) {
@@ -176,39 +185,55 @@ void Executor::execute(const void* const* inputs, Workers& workers) {
   force_prologue_ = false;
 }
 
-void Executor::work(int thread, Workers& workers) noexcept {
-  using Clock = std::chrono::steady_clock;
-  const bool timed = profile_ && thread == 0;
-  Clock::time_point start = timed ? Clock::now() : Clock::time_point{}, end;
-  const auto us = [](Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double, std::micro>(to - from).count();
+// The part of a phase that a share has: its part of every call up to the next barrier.
+std::int64_t Executor::phase(const Share& share, std::int64_t place) noexcept {
+  const bool timed = profile_ && share.number == 0;
+  if (timed) end_wait();
+  TraceLane* const lane = trace_ != nullptr ? trace_->lane(share.worker) : nullptr;
+  Wait* const wait = lane != nullptr ? &waits_[static_cast<std::size_t>(share.worker)] : nullptr;
+  if (wait != nullptr && wait->begin != 0) {
+    lane->add({wait->begin, TraceLane::now(), wait->call, TraceKind::wait});
+    *wait = {};
+  }
+  const auto meet = [&](std::size_t c, std::int64_t next) {
+    if (wait != nullptr) *wait = {TraceLane::now(), static_cast<std::int32_t>(c)};
+    return next;
   };
-  TraceLane* const lane = trace_ != nullptr ? trace_->lane(thread) : nullptr;
-  for (std::size_t c = 0; c < prepared_.size();) {
+  bool behind_barrier = place % 2 != 0;
+  for (auto c = static_cast<std::size_t>(place / 2); c < prepared_.size(); behind_barrier = false) {
     const Plan::CallPlan& p = plan_.calls[c];
-    if (p.zero_before && thread == 0 && plan_.shared_zeroed_bytes > 0)
-      std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
-    if (p.barrier_before) meet(workers, lane, c);
+    if (!behind_barrier) {
+      if (p.zero_before && share.number == 0 && plan_.shared_zeroed_bytes > 0)
+        std::memset(memory_.shared, 0, static_cast<std::size_t>(plan_.shared_zeroed_bytes));
+      if (p.barrier_before) return meet(c, place_of(c, true));
+    }
     const bool left_out = prepared_[c].skip || (!run_prologue_ && program_->calls[c].phase == Phase::prologue);
     const bool flow = program_->calls[c].flow.kind != Flow::none;
-    // Every worker reads the same condition: a barrier stands before a jump and after it.
+    // Every share reads the same condition: a barrier stands before a jump and after it.
     const std::size_t next = flow && !left_out ? next_call(c) : c + 1;
+    const Clock::time_point start = timed ? Clock::now() : Clock::time_point{};
     if (!left_out) {
       const TraceSpan span(lane, TraceKind::call, c);
-      flow ? run_flow(c, thread, workers.threads()) : run_call(c, thread, workers.threads());
+      flow ? run_flow(c, share.number, share.of) : run_call(c, share.number, share.of);
     }
-    if (timed) end = Clock::now();
-    if (p.barrier_after && next < prepared_.size()) meet(workers, lane, c);
     if (timed) {
-      const auto now = Clock::now();
-      CallTime& t = call_times_[c];
-      t.runs += left_out ? 0 : 1;
-      t.us += us(start, end);
-      t.wait_us += us(end, now);
-      start = now;
+      call_times_[c].runs += left_out ? 0 : 1;
+      call_times_[c].us += us(start, Clock::now());
+    }
+    if (p.barrier_after && next < prepared_.size()) {
+      if (timed) timed_wait_ = {c, Clock::now()};
+      return meet(c, place_of(next, false));
     }
     c = next;
   }
+  return Workers::kEnd;
+}
+
+// What share 0 waited after a call.
+void Executor::end_wait() noexcept {
+  if (timed_wait_.since == Clock::time_point{}) return;
+  call_times_[timed_wait_.call].wait_us += us(timed_wait_.since, Clock::now());
+  timed_wait_ = {};
 }
 
 // Where a call of control flow goes on. A step that failed in a reference ends at the next jump: its values are none

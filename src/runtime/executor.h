@@ -1,7 +1,8 @@
-// Runs a placed program: every worker walks the whole list of calls and they meet at the planned
-// barriers (kernels.md, 2.6).
+// Runs a placed program: a share for each worker, which walks the whole list of calls, and a phase from each planned
+// barrier to the next (kernels.md, 2.6).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -64,11 +65,11 @@ class Executor {
   const TensorView& output(std::size_t i) const;
   std::int64_t prologue_runs() const { return prologue_runs_; }
 
-  /// Times of a call on thread 0, summed while the profile is on.
+  /// Times of a call in share 0, summed while the profile is on.
   struct CallTime {
     std::int64_t runs = 0;
     double us = 0;       ///< in the kernel
-    double wait_us = 0;  ///< from its end until thread 0 goes on: at the barrier, where there is one
+    double wait_us = 0;  ///< from its end until share 0 goes on: at the barrier, where there is one
   };
   void set_profile(bool on) { profile_ = on; }
   const std::vector<CallTime>& call_times() const { return call_times_; }
@@ -87,7 +88,12 @@ class Executor {
   void prepare(const DimBinding& sizes, const Memory& memory);
   void prepare_flow(std::size_t c, const DimBinding& binding);
   void execute(const void* const* inputs, Workers& workers);
-  void work(int thread, Workers& workers) noexcept;
+  /// What a worker does of a phase: usually the share of its own number.
+  struct Share {
+    int number, worker, of;
+  };
+  std::int64_t phase(const Share& share, std::int64_t place) noexcept;
+  void end_wait() noexcept;
   void run_call(std::size_t c, int thread, int threads) noexcept;
   bool weights_arrived(const Call& call) const;
   void finish_gate();
@@ -115,6 +121,16 @@ class Executor {
   bool profile_ = false;
   Trace* trace_ = nullptr;
   std::vector<CallTime> call_times_;
+  struct TimedWait {
+    std::size_t call = 0;
+    std::chrono::steady_clock::time_point since{};
+  };
+  TimedWait timed_wait_;
+  struct alignas(64) Wait {
+    std::int64_t begin = 0;  // nanoseconds; 0: none
+    std::int32_t call = 0;
+  };
+  std::vector<Wait> waits_;  // of each worker, while there is a trace
 };
 
 }  // namespace rlx

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "compiler/cost.h"
@@ -93,17 +94,20 @@ class TraceWriter {
     }
   }
 
-  // Runs of neighbouring calls of one phase, as the first worker saw them.
+  // From the first share of a call of a phase to the end of the last one; phases do not return.
   void write_phases(const Trace::Step& s, std::size_t track_number) {
-    const std::vector<TraceEvent>& events = s.lanes[0].events();
-    for (std::size_t i = 0; i < events.size();) {
-      const Phase phase = s.program->calls[static_cast<std::size_t>(events[i].call)].phase;
-      std::size_t end = i;
-      while (end + 1 < events.size() &&
-             s.program->calls[static_cast<std::size_t>(events[end + 1].call)].phase == phase)
-        ++end;
-      event(fmt::format("\"{}\"", name(phase)), "phase", track_number, {events[i].begin, events[end].end}, "");
-      i = end + 1;
+    std::map<Phase, Span> spans;
+    for (const TraceLane& lane : s.lanes)
+      for (const TraceEvent& e : lane.events()) {
+        if (e.kind == TraceKind::wait) continue;
+        const auto [at, first] =
+            spans.try_emplace(s.program->calls[static_cast<std::size_t>(e.call)].phase, Span{e.begin, e.end});
+        if (!first) at->second = {std::min(at->second.begin, e.begin), std::max(at->second.end, e.end)};
+      }
+    std::int64_t before = 0;  // without a barrier between them, phases overlap a little
+    for (const auto& [phase, span] : spans) {
+      event(fmt::format("\"{}\"", name(phase)), "phase", track_number, {std::max(span.begin, before), span.end}, "");
+      before = span.end;
     }
   }
 
@@ -118,8 +122,8 @@ class TraceWriter {
 void Trace::begin_step(std::shared_ptr<const Program> program, const DimBinding& sizes, int threads) {
   auto step = std::make_unique<Step>();
   step->lanes = std::vector<TraceLane>(static_cast<std::size_t>(threads));
-  // A call, and a wait before and after it at most.
-  for (TraceLane& lane : step->lanes) lane.reserve(3 * program->calls.size());
+  // A call and a wait after it; more where a worker does the shares of others.
+  for (TraceLane& lane : step->lanes) lane.reserve(5 * program->calls.size());
   step->program = std::move(program);
   step->sizes = sizes;
   step->begin = TraceLane::now();

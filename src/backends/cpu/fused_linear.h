@@ -20,7 +20,8 @@ constexpr std::int64_t kOwnRows = 4;
 constexpr std::int64_t fused_rows_scratch(DType to, std::int64_t k) {
   return up64(kOwnRows * fused_row_bytes(to, k)) + up64(k * 4);
 }
-// Zeroed when the call begins: int32 workers whose rows are made, int32 units of work that were taken.
+// Zeroed when the call begins: int32 rows that are made, int32 units of work that were taken, int32 runs of rows that
+// were taken.
 constexpr std::int64_t kFusedCounters = 64;
 constexpr std::int64_t fused_shared_bytes(DType to, std::int64_t k, std::int64_t rows) {
   return kFusedCounters + up64(rows * fused_row_bytes(to, k));

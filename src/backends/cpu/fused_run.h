@@ -75,16 +75,19 @@ inline void fused_ready(const FusedRun& run, std::byte* (&ready)[3]) {
   }
 }
 
-/// Returns when every worker has called it.
-inline void meet(std::int32_t* arrived, int workers) {
-  if (__atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == workers) return;
+/// Counts what of a whole is done by this worker; returns when all of it is, and what the others wrote can be read.
+inline void meet(std::int32_t* done, std::int64_t mine, std::int64_t all) {
+  if (__atomic_add_fetch(done, static_cast<std::int32_t>(mine), __ATOMIC_ACQ_REL) == all) return;
   // A worker that has no core yet needs ours.
-  for (int spins = 0; __atomic_load_n(arrived, __ATOMIC_ACQUIRE) < workers; ++spins)
+  for (int spins = 0; __atomic_load_n(done, __ATOMIC_ACQUIRE) < all; ++spins)
     spins < 2000 ? _mm_pause() : static_cast<void>(sched_yield());
 }
 
-/// The input as the products read it. Many rows are made by all workers, in multiples of `unit`: each calls
-/// made(rows, begin, end) for its own ones before anybody goes on.
+// Runs of rows for each worker: short ones, since cores differ in speed, yet few enough for one counter.
+constexpr std::int64_t kRowRuns = 8;
+
+/// The input as the products read it. Many rows are made by the workers that are there, in runs of multiples of
+/// `unit`: for each run the worker that takes it calls made(rows, begin, end) before anybody goes on.
 template <typename F>
 Rows fused_rows(const FusedRun& run, std::int64_t unit, F made) {
   Rows rows = run.parts[0].x;
@@ -97,13 +100,19 @@ Rows fused_rows(const FusedRun& run, std::int64_t unit, F made) {
     return rows;
   }
   rows.data = a.shared + kFusedCounters;
-  const std::int64_t units = (rows.count + unit - 1) / unit, begin = units * a.thread / a.threads * unit,
-                     end = min64(units * (a.thread + 1) / a.threads * unit, rows.count);
-  if (begin < end) {
+  auto* const counters = reinterpret_cast<std::int32_t*>(a.shared);
+  const std::int64_t units = (rows.count + unit - 1) / unit, fair = units / (kRowRuns * a.threads),
+                     step = (fair > 1 ? fair : 1) * unit;
+  std::int64_t mine = 0;
+  for (;;) {
+    const std::int64_t begin = __atomic_fetch_add(counters + 2, 1, __ATOMIC_RELAXED) * step,
+                       end = min64(begin + step, rows.count);
+    if (begin >= end) break;
     make_rows(run, begin, end, rows.data);
     made(rows, begin, end);
+    mine += end - begin;
   }
-  meet(reinterpret_cast<std::int32_t*>(a.shared), a.threads);
+  meet(counters, mine, rows.count);
   return rows;
 }
 inline Rows fused_rows(const FusedRun& run) {

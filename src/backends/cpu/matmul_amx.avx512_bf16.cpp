@@ -13,7 +13,7 @@ namespace {
 
 /// What the workers of a call share, zeroed when it begins.
 struct Counters {
-  std::int32_t arrived;  ///< workers that have no more rows to make
+  std::int32_t made;     ///< rows that are made
   std::int32_t rows;     ///< the next row to make
   std::int32_t panels;   ///< the next panel of the next chunk
 };
@@ -58,7 +58,7 @@ void pack_row(const FusedRun& run, const float* x, const float* norm, std::byte*
 }
 
 /// All rows in strips of 32: [strip][k / 32][32 rows][32] bf16, so that a tile is 1 KiB without gaps: rows of 4 KiB or
-/// more would all fall on the same lines of L1. Returns when every worker has made its rows.
+/// more would all fall on the same lines of L1. Returns when all rows are made.
 const std::byte* pack_rows(const FusedRun& run) noexcept {
   constexpr std::int32_t kRun = 4;
   const KernelArgs& a = run.a;
@@ -66,14 +66,17 @@ const std::byte* pack_rows(const FusedRun& run) noexcept {
   std::byte* const packed = a.shared + kFusedCounters;
   const Product& p = run.parts[0];
   const auto* norm = run.op.norm ? static_cast<const float*>(a.in[run.op.norm_at()].data) : nullptr;
+  std::int64_t mine = 0;
   for (;;) {
     const std::int64_t first = __atomic_fetch_add(&counters->rows, kRun, __ATOMIC_RELAXED);
     if (first >= p.x.count) break;
-    for (std::int64_t r = first; r < min64(first + kRun, p.x.count); ++r)
+    const std::int64_t end = min64(first + kRun, p.x.count);
+    for (std::int64_t r = first; r < end; ++r)
       pack_row(run, reinterpret_cast<const float*>(p.x.at(r)), norm,
                packed + r / kAmxTokens * kAmxTokens * p.k * 2 + r % kAmxTokens * kLineBytes);
+    mine += end - first;
   }
-  meet(&counters->arrived, a.threads);
+  meet(&counters->made, mine, p.x.count);
   return packed;
 }
 
