@@ -1,7 +1,5 @@
 #include "base/cpu_features.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -11,6 +9,8 @@
 #include <sstream>
 #include <string_view>
 #include <vector>
+
+#include "base/affinity.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -160,23 +160,6 @@ double cpu_quota(const fs::path& root) {
   return least;
 }
 
-std::vector<int> allowed_cpus() {
-  std::vector<int> cpus;
-  // The mask may be larger than cpu_set_t on big machines: grow until the kernel accepts the size.
-  for (int count = 1024; count <= 1 << 16; count *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(count));
-    if (set == nullptr) break;
-    const std::size_t size = CPU_ALLOC_SIZE(static_cast<std::size_t>(count));
-    const bool ok = sched_getaffinity(0, size, set) == 0;
-    for (int i = 0; ok && i < count; ++i)
-      if (CPU_ISSET_S(static_cast<std::size_t>(i), size, set)) cpus.push_back(i);
-    CPU_FREE(set);
-    if (ok) break;
-  }
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
-}
-
 std::uint64_t meminfo(std::string_view text, std::string_view key) {
   const auto at = text.find(key);
   if (at == std::string_view::npos) return 0;
@@ -193,6 +176,21 @@ HugePages huge_page_mode(const fs::path& root) {
   return HugePages::unknown;
 }
 
+// Folders node0, node1, ... that hold a processor of this process.
+int memory_nodes(const fs::path& root) {
+  int nodes = 0;
+  std::error_code error;
+  const std::vector<int> allowed = allowed_processors();
+  for (const fs::directory_entry& entry : fs::directory_iterator(root / "sys/devices/system/node", error)) {
+    if (entry.path().filename().string().rfind("node", 0) != 0) continue;
+    const bool used = std::any_of(allowed.begin(), allowed.end(), [&](int cpu) {
+      return fs::exists(entry.path() / ("cpu" + std::to_string(cpu)), error);
+    });
+    nodes += used ? 1 : 0;
+  }
+  return std::max(nodes, 1);
+}
+
 }  // namespace
 
 const CpuFeatures& cpu_features() {
@@ -200,19 +198,24 @@ const CpuFeatures& cpu_features() {
   return features;
 }
 
-CpuLimits cpu_limits(const fs::path& root) {
-  CpuLimits limits;
-  const std::vector<int> cpus = allowed_cpus();
+std::vector<int> core_processors(const fs::path& root) {
   std::set<std::string> cores;
-  for (const int cpu : cpus) {
+  std::vector<int> first;
+  for (const int cpu : allowed_processors()) {
     const fs::path topology = root / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology";
     std::string siblings = text_of(topology / "core_cpus_list");
     if (siblings.empty()) siblings = text_of(topology / "thread_siblings_list");
     // Virtual machines may hide the topology; then each logical processor counts as a core.
-    cores.insert(siblings.empty() ? "cpu" + std::to_string(cpu) : siblings);
+    if (cores.insert(siblings.empty() ? "cpu" + std::to_string(cpu) : siblings).second) first.push_back(cpu);
   }
-  limits.logical = static_cast<int>(cpus.size());
-  limits.physical = static_cast<int>(cores.size());
+  return first;
+}
+
+CpuLimits cpu_limits(const fs::path& root) {
+  CpuLimits limits;
+  limits.logical = static_cast<int>(allowed_processors().size());
+  limits.physical = static_cast<int>(core_processors(root).size());
+  limits.nodes = memory_nodes(root);
   limits.quota = cpu_quota(root);
   limits.threads = limits.physical;
   if (limits.quota > 0 && limits.quota < limits.threads) limits.threads = static_cast<int>(limits.quota);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace rlx {
 
@@ -27,9 +28,13 @@ struct CpuLimits {
   int logical = 1;      ///< logical processors in the affinity mask of this process
   int physical = 1;     ///< cores among them: hyper-threads of a core count once
   double quota = 0;     ///< processors that the cgroup (v1 or v2) grants; 0: no limit
+  int nodes = 1;        ///< memory nodes (NUMA) with one of those processors
   int threads = 1;      ///< min(physical, quota rounded down), at least 1
 };
 CpuLimits cpu_limits(const std::filesystem::path& root = "/");
+
+/// The first allowed processor of each core, as the kernel numbers them.
+std::vector<int> core_processors(const std::filesystem::path& root = "/");
 
 enum class HugePages : std::uint8_t { unknown, never, madvise, always };  ///< transparent huge pages
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <system_error>
 
 #if defined(__linux__)
@@ -70,8 +71,14 @@ Workers::Workers(int threads) : threads_(threads), crowded_(is_crowded(threads))
   if (threads < 1 || threads > 1024)
     fail(ErrorCode::invalid_argument, "threads: expected 1 to 1024, found {}", threads);
   seats_ = std::make_unique<Seat[]>(static_cast<std::size_t>(threads));
+  const std::vector<int>& processors = affinity();
+  const auto processor_of = [&](int t) {
+    return processors.empty() ? -1 : processors[static_cast<std::size_t>(t) % processors.size()];
+  };
   try {
-    for (int t = 1; t < threads; ++t) pool_.emplace_back([this, t] { loop(t); });
+    for (int t = 1; t < threads; ++t) pool_.emplace_back([this, t, on = processor_of(t)] { loop(t, on); });
+    // Last, so that no thread inherits it (kernels.md, 1.9).
+    if (!processors.empty()) caller_ = std::make_unique<Pinned>(processor_of(0));
   } catch (const std::system_error& e) {
     stop();
     fail(ErrorCode::memory, "cannot start {} threads: {}", threads, e.what());
@@ -107,7 +114,9 @@ void Workers::run_phases(Job job, void* context) noexcept {
   }
 }
 
-void Workers::loop(int worker) noexcept {
+void Workers::loop(int worker, int processor) noexcept {
+  std::optional<Pinned> pinned;
+  if (processor >= 0) pinned.emplace(processor);
   for (std::uint32_t now = 1;;) {
     now = wait(now, worker);
     if (stop_.load(std::memory_order_relaxed)) return;

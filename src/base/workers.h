@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/affinity.h"
+
 namespace rlx {
 
 /// A team of threads; thread 0 is the caller of run(). A thread takes its own share of each phase, and then the shares
@@ -19,7 +21,9 @@ namespace rlx {
 /// no system call while threads are in step.
 class Workers {
  public:
-  /// Errors (invalid_argument): threads outside 1..1024; (memory) when a thread cannot be started.
+  /// Where affinity() names processors (affinity.h), thread t stays on number t, from the first one again beyond the
+  /// last; the calling thread until the team ends. Errors (invalid_argument): threads outside 1..1024; (memory) when a
+  /// thread cannot be started.
   explicit Workers(int threads);
   Workers(const Workers&) = delete;
   ~Workers();
@@ -52,7 +56,7 @@ class Workers {
  private:
   struct Seat;
   void open(std::int64_t place) noexcept;
-  void loop(int worker) noexcept;
+  void loop(int worker, int processor) noexcept;
   void work(std::uint32_t now, int worker) noexcept;
   void help(std::uint32_t now, int worker) noexcept;
   bool take(std::uint32_t now, int share) noexcept;
@@ -78,6 +82,7 @@ class Workers {
   std::condition_variable rest_;
   std::unique_ptr<Seat[]> seats_;
   std::vector<std::thread> pool_;
+  std::unique_ptr<Pinned> caller_;
 };
 
 }  // namespace rlx

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/affinity.h"
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/session_flags.h"
@@ -19,6 +20,7 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"RLX_ISA", "baseline,avx2,avx512,amx"},
     {"RLX_THREADS", "", true},
+    {"RLX_AFFINITY", ""},
     {"RLX_KERNEL_DISPATCH", "common,native"},
     {"RLX_CACHE", ""},
     {"RLX_PRINT", "after-each"},
@@ -34,6 +36,7 @@ std::string value_of(const Variable& v) {
 }  // namespace
 
 void check_environment() {
+  affinity();
   for (const Variable& v : kVariables) {
     const std::string value = value_of(v);
     if (value.empty()) continue;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/affinity.h"
 #include "base/error.h"
 #include "cli/lines.h"
 #include "cli/output.h"
@@ -41,11 +42,18 @@ void SessionFlags::declare(Arguments& a, Without without) {
          "without AMX");
   a.integer("-t,--threads", threads, kThreadRange,
             "Threads [RLX_THREADS, else the physical cores]");
+  declare_affinity(a);
   a.text("--device", device, "cpu or reference [cpu]");
   cached = !without.cache;
   if (cached) declare_cache(a);
   if (!without.context)
     a.integer("-c,--context", context, kContextRange, "Tokens of the context [the model's own]");
+}
+
+void SessionFlags::declare_affinity(Arguments& a) {
+  a.text("--affinity", affinity,
+         "Processors of the threads, one each, as 0-3,8; \"cores\": one of each core; \"none\": the system places "
+         "threads [RLX_AFFINITY, else none]");
 }
 
 void SessionFlags::declare_cache(Arguments& a) {
@@ -57,6 +65,7 @@ void SessionFlags::declare_cache(Arguments& a) {
 DecoderOptions SessionFlags::options(bool verify_content) const {
   DecoderOptions o;
   if (device) o.device = Device::parse(*device);
+  if (affinity) set_affinity(parse_affinity("--affinity", *affinity));
   o.threads = static_cast<int>(threads.value_or(0));
   o.context = context.value_or(0);
   if (activations) o.compile.precision.activations = parse_activations(*activations);

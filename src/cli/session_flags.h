@@ -13,7 +13,7 @@
 namespace rlx::cli {
 
 struct SessionFlags {
-  std::optional<std::string> activations, kv, device, profile, aot_cache;
+  std::optional<std::string> activations, kv, device, profile, aot_cache, affinity;
   std::optional<std::int64_t> threads, context;
   bool fast = false, cached = true;
 
@@ -21,11 +21,12 @@ struct SessionFlags {
   struct Without {
     bool context = false, cache = false;
   };
-  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --device, --aot-cache and -c/--context, but for
+  /// Declares --activations, --kv, --profile, --fast, -t/--threads, --affinity, --device, --aot-cache and -c/--context, but for
   /// `without`.
   void declare(Arguments& arguments, Without without = {false, false});
   void declare_cache(Arguments& arguments);
-  /// With the cache of compiled programs that was asked for; `verify_content`: AotOptions. Errors: usage (an unknown
+  void declare_affinity(Arguments& arguments);
+  /// Sets what --affinity says for the whole process. With the cache of compiled programs that was asked for; `verify_content`: AotOptions. Errors: usage (an unknown
   /// value); io, format, invalid_argument (a profile that is not one).
   DecoderOptions options(bool verify_content = false) const;
   /// The model, and the files that these flags name: what results must not replace.

@@ -207,6 +207,7 @@ Job declare_bench(Arguments& a) {
   a.texts("--batch", f->batch, "Sequences or images that an encoder takes together; values as of -p [1]");
   a.texts("--seq", f->seq, "Tokens of each sequence of an encoder; values as of -p [128]");
   a.texts("-t,--threads", f->threads, "Threads [RLX_THREADS, else the physical cores]");
+  f->session.declare_affinity(a);
   a.texts("-ub,--ubatch-size", f->ubatch, "Rows of a prompt that one step takes at most [512]");
   a.integer("-r,--repetitions", f->repetitions, {1, 100000}, "Repetitions of each test [5]");
   a.integer("--sequences", f->sequences, {1, 1024}, "Sequences that generate together [1]");

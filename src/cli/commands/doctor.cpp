@@ -59,6 +59,7 @@ ordered_json report() {
           {"threads",
            {{"logical", limits.logical},
             {"physical", limits.physical},
+            {"nodes", limits.nodes},
             {"quota", limits.quota},
             {"default", limits.threads}}},
           {"memory",
@@ -79,10 +80,11 @@ std::string text(const ordered_json& j) {
   t += fmt::format("features    {}\n", features.empty() ? "none above x86-64-v2" : features);
   std::vector<std::string> names = j["cpu"]["levels"].get<std::vector<std::string>>();
   t += fmt::format("levels      {} (RLX_ISA chooses a lower one)\n", fmt::join(names, ", "));
+  const int nodes = j["threads"]["nodes"].get<int>();
   const double quota = j["threads"]["quota"].get<double>();
-  t += fmt::format("threads     {} by default: {} cores, {} logical processors{}\n",
+  t += fmt::format("threads     {} by default: {} cores, {} logical processors, {} memory node{}{}\n",
                    j["threads"]["default"].get<int>(), j["threads"]["physical"].get<int>(),
-                   j["threads"]["logical"].get<int>(),
+                   j["threads"]["logical"].get<int>(), nodes, nodes == 1 ? "" : "s",
                    quota > 0 ? fmt::format(", a quota of {:.2f}", quota) : "");
   const auto gib = [&](const char* key) { return j["memory"][key].get<double>() / (1 << 30); };
   t += fmt::format("memory      {:.1f} GiB, {:.1f} GiB available; huge pages: {}\n", gib("total"),
