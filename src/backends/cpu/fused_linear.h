@@ -20,9 +20,12 @@ constexpr std::int64_t kOwnRows = 4;
 constexpr std::int64_t fused_rows_scratch(DType to, std::int64_t k) {
   return up64(kOwnRows * fused_row_bytes(to, k)) + up64(k * 4);
 }
-// Zeroed when the call begins: int32 rows that are made, int32 units of work that were taken, int32 runs of rows that
-// were taken.
-constexpr std::int64_t kFusedCounters = 64;
+// Rows are cut into so many parts at most, with a counter of units of work each; none has fewer rows than that, since
+// all panels come from memory for each.
+constexpr std::int64_t kMostTerritories = 8, kTerritoryRows = 64;
+// Zeroed when the call begins: int32 rows that are made; then a line for each territory with int32 units of work and
+// int32 runs of rows that were taken.
+constexpr std::int64_t kFusedCounters = 64 * (1 + kMostTerritories);
 constexpr std::int64_t fused_shared_bytes(DType to, std::int64_t k, std::int64_t rows) {
   return kFusedCounters + up64(rows * fused_row_bytes(to, k));
 }

@@ -86,6 +86,23 @@ inline void meet(std::int32_t* done, std::int64_t mine, std::int64_t all) {
 // Runs of rows for each worker: short ones, since cores differ in speed, yet few enough for one counter.
 constexpr std::int64_t kRowRuns = 8;
 
+/// Calls made(first, last) for each run of the units [0, units) that this worker takes: of its own part first, which it
+/// finds in its caches afterwards (FusedSweep), then of the others'.
+template <typename F>
+void take_runs(const KernelArgs& a, std::int64_t units, F made) {
+  const std::int64_t parts = min64(a.threads, kMostTerritories), fair = units / (kRowRuns * a.threads),
+                     step = fair > 1 ? fair : 1;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t at = (a.thread * parts / a.threads + i) % parts, last = units * (at + 1) / parts;
+    auto* const counter = reinterpret_cast<std::int32_t*>(a.shared + (1 + at) * kLineBytes) + 1;
+    for (;;) {
+      const std::int64_t first = units * at / parts + __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED) * step;
+      if (first >= last) break;
+      made(first, min64(first + step, last));
+    }
+  }
+}
+
 /// The input as the products read it. Many rows are made by the workers that are there, in runs of multiples of
 /// `unit`: for each run the worker that takes it calls made(rows, begin, end) before anybody goes on.
 template <typename F>
@@ -100,19 +117,14 @@ Rows fused_rows(const FusedRun& run, std::int64_t unit, F made) {
     return rows;
   }
   rows.data = a.shared + kFusedCounters;
-  auto* const counters = reinterpret_cast<std::int32_t*>(a.shared);
-  const std::int64_t units = (rows.count + unit - 1) / unit, fair = units / (kRowRuns * a.threads),
-                     step = (fair > 1 ? fair : 1) * unit;
   std::int64_t mine = 0;
-  for (;;) {
-    const std::int64_t begin = __atomic_fetch_add(counters + 2, 1, __ATOMIC_RELAXED) * step,
-                       end = min64(begin + step, rows.count);
-    if (begin >= end) break;
+  take_runs(a, (rows.count + unit - 1) / unit, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t begin = first * unit, end = min64(last * unit, rows.count);
     make_rows(run, begin, end, rows.data);
     made(rows, begin, end);
     mine += end - begin;
-  }
-  meet(counters, mine, rows.count);
+  });
+  meet(reinterpret_cast<std::int32_t*>(a.shared), mine, rows.count);
   return rows;
 }
 inline Rows fused_rows(const FusedRun& run) {

@@ -28,30 +28,58 @@ inline void prefetch_result(const Product& p, const TileSums& t) {
     }
 }
 
+/// The sums of one panel become a part of the result.
+template <Act A>
+RLX_SIMD void finish_panel(const Product& p, const TileSums& t, int r) {
+  const std::int64_t column = (t.panel + r) * kPanelRows;
+  const int lanes = static_cast<int>(min64(kPanelRows, p.n - column));
+  const auto read = [&](const float* from) RLX_INLINE {
+    return lanes == kLanes ? load(from) : load_partial(from, lanes);
+  };
+  const f32x16 bias = p.bias ? read(p.bias + column) : set1(-0.0f);  // v + -0 is v
+  const float* c = t.c + r * t.tokens * kLanes;
+  for (int m = 0; m < t.live; ++m, c += kLanes) {
+    f32x16 v = activate<A>(load(c) + bias);
+    if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
+    const auto at = [&](const Rows& rows) RLX_INLINE {
+      return reinterpret_cast<float*>(rows.at(t.token + m)) + column;
+    };
+    if (p.residual.data) v = v + read(at(p.residual));
+    if (lanes == kLanes)
+      store(at(p.y), v);
+    else
+      store_partial(at(p.y), v, lanes);
+  }
+}
+
+/// A whole panel of one weight, into rows that lie one after the other: nothing is asked for each vector.
+template <Act A, bool Residual>
+RLX_SIMD void finish_whole_panel(const Product& p, const TileSums& t, int r) {
+  const std::int64_t column = (t.panel + r) * kPanelRows, first = column * std::int64_t{sizeof(float)};
+  const f32x16 bias = p.bias ? load(p.bias + column) : set1(-0.0f);
+  const float* c = t.c + r * t.tokens * kLanes;
+  std::byte* y = p.y.data + t.token * p.y.stride + first;
+  const std::byte* residual = Residual ? p.residual.data + t.token * p.residual.stride + first : nullptr;
+  for (int m = 0; m < t.live; ++m, c += kLanes, y += p.y.stride) {
+    f32x16 v = activate<A>(load(c) + bias);
+    if constexpr (Residual) {
+      v = v + load(reinterpret_cast<const float*>(residual));
+      residual += p.residual.stride;
+    }
+    store(reinterpret_cast<float*>(y), v);
+  }
+}
+
 template <Act A>
 void finish_tile(const Product& p, const TileSums& t) {
+  const bool plain = p.weights == 1 && !p.y.index && !p.residual.index;
   for (int r = 0; r < t.panels; ++r) {
-    const std::int64_t column = (t.panel + r) * kPanelRows;
-    const int lanes = static_cast<int>(min64(kPanelRows, p.n - column));
-    const auto read = [&](const float* from) RLX_INLINE {
-      return lanes == kLanes ? load(from) : load_partial(from, lanes);
-    };
-    const f32x16 bias = p.bias ? read(p.bias + column) : zero_f32();
-    for (int m = 0; m < t.live; ++m) {
-      const float* c = t.c + (r * t.tokens + m) * kLanes;
-      f32x16 v = load(c);
-      if (p.bias) v = v + bias;
-      v = activate<A>(v);
-      if (p.weights == 2) v = v * load(c + t.panels * t.tokens * kLanes);
-      const auto at = [&](const Rows& rows) RLX_INLINE {
-        return reinterpret_cast<float*>(rows.at(t.token + m)) + column;
-      };
-      if (p.residual.data) v = v + read(at(p.residual));
-      if (lanes == kLanes)
-        store(at(p.y), v);
-      else
-        store_partial(at(p.y), v, lanes);
-    }
+    if (!plain || (t.panel + r + 1) * kPanelRows > p.n)
+      finish_panel<A>(p, t, r);
+    else if (p.residual.data)
+      finish_whole_panel<A, true>(p, t, r);
+    else
+      finish_whole_panel<A, false>(p, t, r);
   }
 }
 using FinishFn = void (*)(const Product&, const TileSums&);
