@@ -40,7 +40,7 @@ TEST(Affinity, ReadsListsAndWords) {
   EXPECT_EQ(parse_affinity("x", first + "-" + first), std::vector<int>{allowed[0]});
   if (allowed.size() < 2) GTEST_SKIP() << "lists of two need two processors";
   const std::string second = std::to_string(allowed[1]);
-  EXPECT_EQ(parse_affinity("x", second + "," + first), (std::vector<int>{allowed[1], allowed[0]})) << "in the order given";
+  EXPECT_EQ(parse_affinity("x", second + "," + first), (std::vector<int>{allowed[1], allowed[0]}));  // as given
 }
 
 TEST(Affinity, SaysWhatIsWrongWithAList) {
