@@ -1,12 +1,13 @@
 // ResNet (https://arxiv.org/abs/1512.03385): a convolution of 7 x 7, then stages of residual blocks, each stage of half
-// the size. Hidden rows are the places of the last feature map, row by row. Images may have any size.
+// the size. Channels come last inside. Hidden rows are the places of the last feature map, row by row. Images may have
+// any size.
 #include "base/error.h"
 #include "flow/blocks/convolution.h"
 #include "flow/blocks/residual.h"
 #include "models/encoder.h"
 #include "models/load.h"
-#include "ops/elementwise.h"
 #include "ops/pool.h"
+#include "ops/reduction.h"
 #include "ops/shape_ops.h"
 
 namespace rlx {
@@ -77,7 +78,9 @@ class ResnetFlow {
     ModelFlow flow("resnet");
     flow.input("pixels", Shape({sym::batch, c_.channels, Symbol::named("height"), Symbol::named("width")}, DType::f32))
         .stage("pixels",
-               [](FlowCtx& ctx, FlowState& state) { state.hidden.set(state.inputs.need(ctx, "pixels")); })
+               [](FlowCtx& ctx, FlowState& state) {
+                 state.hidden.set(ctx.hir()(Transpose{{0, 2, 3, 1}}, state.inputs.need(ctx, "pixels")));
+               })
         .stage("stem", conv_norm(spec("embedder.embedder", {c_.channels, c_.stem, 2}, 7, c_.act)))
         .stage("stem_pool", max_pool());
     std::int64_t in = c_.stem;
@@ -111,44 +114,48 @@ class ResnetFlow {
 
   void add_block(ModelFlow& flow, const std::string& name, BlockSizes s) const {
     flow.stage("residual_save", residual_save());
+    if (s.in != s.out || s.stride != 1)
+      flow.stage("shortcut", residual_conv_norm(spec(name + ".shortcut", s, 1, Act::none)));
     if (c_.bottleneck) {
       const std::int64_t inner = s.out / kReduction;
       const std::int32_t first = c_.halve_in_first_layer ? s.stride : 1, second = s.stride / first;
       flow.stage("reduce", conv_norm(spec(name + ".layer.0", {s.in, inner, first}, 1, c_.act)))
           .stage("conv", conv_norm(spec(name + ".layer.1", {inner, inner, second}, 3, c_.act)))
-          .stage("expand", conv_norm(spec(name + ".layer.2", {inner, s.out}, 1, Act::none)));
+          .stage("expand", conv_norm_residual(spec(name + ".layer.2", {inner, s.out}, 1, c_.act)));
     } else {
       flow.stage("conv1", conv_norm(spec(name + ".layer.0", s, 3, c_.act)))
-          .stage("conv2", conv_norm(spec(name + ".layer.1", {s.out, s.out}, 3, Act::none)));
+          .stage("conv2", conv_norm_residual(spec(name + ".layer.1", {s.out, s.out}, 3, c_.act)));
     }
-    if (s.in != s.out || s.stride != 1)
-      flow.stage("shortcut", residual_conv_norm(spec(name + ".shortcut", s, 1, Act::none)));
-    flow.stage("residual_add", residual_add()).stage("activation", [act = c_.act](FlowCtx& ctx, FlowState& state) {
-      state.hidden.set(ctx.hir()(Activation{.act = act}, state.hidden.need(ctx)));
-    });
   }
 
+  /// A pool of volumes of depth height, whose last axis it leaves alone: the channels.
   static FlowStage max_pool() {
     return [](FlowCtx& ctx, FlowState& state) {
-      const Pool pool{
-          .kind = PoolKind::max, .kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
-      state.hidden.set(ctx.hir()(pool, state.hidden.need(ctx)));
+      const Pool pool{.kind = PoolKind::max,
+                      .kernel = {3, 3, 1},
+                      .strides = {2, 2, 1},
+                      .pads_begin = {1, 1, 0},
+                      .pads_end = {1, 1, 0}};
+      const Value x = state.hidden.need(ctx);
+      const Value volumes = ctx.hir()(expand_dims(ctx.node_shape(x), 1), x);
+      const Value y = ctx.hir()(pool, volumes);
+      state.hidden.set(ctx.hir()(squeeze(ctx.node_shape(y), 1), y));
     };
   }
-  /// [batch, n, h, w] to [batch * h * w, n].
+  /// [batch, h, w, n] to [batch * h * w, n].
   static FlowStage rows(std::int64_t n) {
     return [n](FlowCtx& ctx, FlowState& state) {
       const Value map = state.hidden.need(ctx);
       const Shape shape = ctx.node_shape(map);
-      const Value last = ctx.hir()(Transpose{{0, 2, 3, 1}}, map);
-      state.hidden.set(ctx.hir()(Reshape{{shape.dim(0) * shape.dim(2) * shape.dim(3), n}}, last));
+      state.hidden.set(ctx.hir()(Reshape{{shape.dim(0) * shape.dim(1) * shape.dim(2), n}}, map));
     };
   }
   static FlowStage pooler(std::int64_t n) {
     return [n](FlowCtx& ctx, FlowState& state) {
       const Value map = state.nodes.need(ctx, "map");
-      const Value mean = ctx.hir()(GlobalPool{.kind = PoolKind::average}, map);
-      state.hidden.set(ctx.hir()(Reshape{{ctx.node_shape(map).dim(0), n}}, mean));
+      const Shape shape = ctx.node_shape(map);
+      const Value places = ctx.hir()(Reshape{{shape.dim(0), shape.dim(1) * shape.dim(2), n}}, map);
+      state.hidden.set(ctx.hir()(Reduce{.kind = Reduction::mean, .axis = 1}, places));
     };
   }
 

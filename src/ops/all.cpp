@@ -25,6 +25,7 @@
 #include "ops/matmul.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/plane_conv.h"
 #include "ops/pool.h"
 #include "ops/product.h"
 #include "ops/quant.h"
@@ -55,7 +56,8 @@ constexpr auto kOps = make_table(
     SourceOps{} + ElementwiseOps{} + NormOps{} + QuantOps{} + IndexOps{} + MatmulOps{} + AttentionOps{} +
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
     RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{} +
-    ExpertProductOps{} + LinearScanOps{} + ConvOps{} + PoolOps{} + FftOps{} + FusedOps{} + RegionOps{});
+    ExpertProductOps{} + LinearScanOps{} + ConvOps{} + PoolOps{} + FftOps{} + FusedOps{} + RegionOps{} +
+    PlaneConvOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

@@ -43,7 +43,12 @@ void check_window(InferContext& c, int x, const WindowAttrs& attrs) {
 Dim window_extent(Dim kernel, int dilation) { return Dim(dilation) * (kernel - 1) + 1; }
 
 Dim window_count(InferContext& c, int i, Dim kernel, const WindowAttrs& attrs, bool ceil) {
-  const Dim size = c.in(0).dim(2 + i), extent = window_extent(kernel, attrs.dilations.get(i, 1));
+  return window_count(c, SpatialAxis{i, c.in(0).dim(2 + i)}, kernel, attrs, ceil);
+}
+
+Dim window_count(InferContext& c, SpatialAxis axis, Dim kernel, const WindowAttrs& attrs, bool ceil) {
+  const auto& [i, size] = axis;
+  const Dim extent = window_extent(kernel, attrs.dilations.get(i, 1));
   const int before = attrs.pads_begin.get(i, 0), after = attrs.pads_end.get(i, 0), stride = attrs.strides.get(i, 1);
   const Dim padded = size + before + after;
   checks::at_most(c, extent, padded, [&] {

@@ -38,6 +38,12 @@ Dim window_extent(Dim kernel, int dilation);
 /// it begins inside but ends beyond the padding: ceil instead of floor, without windows that begin in the padding
 /// after x. Error(shape) where the window is larger than x with its padding.
 Dim window_count(InferContext& c, int i, Dim kernel, const WindowAttrs& attrs, bool ceil = false);
+/// The same on a spatial axis that lies elsewhere among those of x.
+struct SpatialAxis {
+  int index;
+  Dim size;
+};
+Dim window_count(InferContext& c, SpatialAxis axis, Dim kernel, const WindowAttrs& attrs, bool ceil = false);
 
 /// Calls f(i, j, k, flat index) for each place of a volume, in row-major order.
 template <typename F>

@@ -34,6 +34,7 @@
   X(level, matmul)             \
   X(level, moe)                \
   X(level, norm)               \
+  X(level, plane_conv)         \
   X(level, pool)               \
   X(level, product)            \
   X(level, quantize)           \
@@ -50,6 +51,7 @@ RLX_FAMILIES(RLX_DECLARE, avx2)
 RLX_FAMILIES(RLX_DECLARE, avx512)
 // The other families have nothing that avx512 lacks.
 RLX_DECLARE(avx512_bf16, attention)
+RLX_DECLARE(avx512_bf16, plane_conv)
 #undef RLX_DECLARE
 
 namespace rlx::cpu {
@@ -65,6 +67,7 @@ std::vector<Kernel> joined() {
       avx512_bf16::matmul_kernels(),
       avx512_bf16::expert_kernels(),
       avx512_bf16::fused_kernels(),
+      avx512_bf16::plane_conv_kernels(),
       RLX_FAMILIES(RLX_TABLE, avx512) RLX_FAMILIES(RLX_TABLE, avx2) RLX_FAMILIES(RLX_TABLE, baseline)
       codec_kernels(),
       index_kernels(),

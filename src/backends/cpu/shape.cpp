@@ -87,10 +87,44 @@ void broadcast_to(const BroadcastTo&, const KernelArgs& a) noexcept {
   copy_view(a, from, y);
 }
 
+void slice(const Slice& op, const KernelArgs& a) noexcept {
+  const TensorView &x = a.in[0], &y = a.out[0];
+  const int axis = axis_in(op.axis, y.rank);
+  TensorView from = x;
+  from.data = static_cast<std::byte*>(x.data) + op.start.evaluate({}) * x.strides[axis];
+  from.dims[axis] = y.dims[axis];
+  from.strides[axis] *= op.step;
+  copy_view(a, from, y);
+}
+
+// x with places of the value before and after it on one axis. Halves: of 0 alone.
+void pad(const Pad& op, const KernelArgs& a) noexcept {
+  const TensorView &x = a.in[0], &y = a.out[0];
+  const int axis = axis_in(op.axis, y.rank);
+  const std::int64_t before = op.before.evaluate({});
+  TensorView value = y;  // one value, repeated
+  value.data = const_cast<float*>(&op.value);
+  for (int i = 0; i < y.rank; ++i) value.strides[i] = 0;
+  const auto part = [&](std::int64_t first, std::int64_t count, const TensorView& from) {
+    TensorView to = y, source = from;
+    to.data = static_cast<std::byte*>(y.data) + first * y.strides[axis];
+    to.dims[axis] = source.dims[axis] = count;
+    copy_view(a, source, to);
+  };
+  part(0, before, value);
+  part(before, x.dims[axis], x);
+  part(before + x.dims[axis], y.dims[axis] - before - x.dims[axis], value);
+}
+bool accepts_pad(const KernelQuery& q) {
+  return accepts_copy(q) && (q.in[0].dtype == DType::f32 || static_cast<const Pad*>(q.op)->value == 0.0f);
+}
+
 constexpr Kernel kTable[] = {
     kernel<Transpose, transpose>("transpose_any", Isa::baseline, accepts_copy),
     kernel<Concat, concat>("concat_any", Isa::baseline, accepts_copy),
     kernel<BroadcastTo, broadcast_to>("broadcast_to_any", Isa::baseline, accepts_copy),
+    kernel<Slice, slice>("slice_any", Isa::baseline, accepts_copy),
+    kernel<Pad, pad>("pad_any", Isa::baseline, accepts_pad),
 };
 
 }  // namespace

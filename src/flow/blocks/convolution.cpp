@@ -2,49 +2,70 @@
 
 #include <cmath>
 
-#include "ops/conv.h"
-#include "ops/elementwise.h"
+#include "ops/plane_conv.h"
+#include "ops/shape_ops.h"
 
 namespace rlx {
 namespace {
 
 struct FoldedConv {
-  std::vector<float> weight, bias;  // empty: a tensor is missing, which finish() reports
+  // weight: [out, kernel, kernel, in]. Empty: a tensor is missing, which finish() reports.
+  std::vector<float> weight, bias;
 };
 
 FoldedConv fold(FlowCtx& ctx, const ConvNormSpec& s) {
   FoldedConv f;
-  f.weight = ctx.read_values(s.weight, {s.out, s.in, s.kernel, s.kernel});
+  const std::vector<float> weight = ctx.read_values(s.weight, {s.out, s.in, s.kernel, s.kernel});
   const std::vector<float> scale = ctx.read_vector(s.norm + ".weight", s.out),
                            shift = ctx.read_vector(s.norm + ".bias", s.out),
                            mean = ctx.read_vector(s.norm + ".running_mean", s.out),
                            variance = ctx.read_vector(s.norm + ".running_var", s.out);
-  if (f.weight.empty() || scale.empty() || shift.empty() || mean.empty() || variance.empty()) return {};
-  const std::size_t taps = f.weight.size() / scale.size();
+  if (weight.empty() || scale.empty() || shift.empty() || mean.empty() || variance.empty()) return {};
+  const auto in = static_cast<std::size_t>(s.in), taps = static_cast<std::size_t>(s.kernel * s.kernel);
+  f.weight.resize(weight.size());
   for (std::size_t o = 0; o < scale.size(); ++o) {
     const double gain = double{scale[o]} / std::sqrt(double{variance[o]} + double{s.eps});
-    for (std::size_t i = o * taps; i < (o + 1) * taps; ++i) f.weight[i] = static_cast<float>(f.weight[i] * gain);
+    for (std::size_t c = 0; c < in; ++c)
+      for (std::size_t t = 0; t < taps; ++t)
+        f.weight[(o * taps + t) * in + c] = static_cast<float>(weight[(o * in + c) * taps + t] * gain);
     f.bias.push_back(static_cast<float>(double{shift[o]} - double{mean[o]} * gain));
   }
   return f;
 }
 
+// A line of taps of so few channels is shorter than what a kernel sets up for each tap: with the padding in memory the
+// line is one run (PlaneConv).
+constexpr std::int64_t kFewChannels = 16;
+
 }  // namespace
 
-Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& s) {
+Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& s, std::optional<Value> residual) {
   FoldedConv f = fold(ctx, s);
+  const std::int32_t pad = s.kernel / 2, beside = s.in < kFewChannels ? 0 : pad;
   const Value weight = ctx.synth_param(s.weight + ".folded", std::move(f.weight),
-                                       Shape({s.out, s.in, s.kernel, s.kernel}, DType::f32));
+                                       Shape({s.out, s.kernel * s.kernel * s.in}, DType::f32));
   const Value bias = ctx.synth_param(s.norm + ".folded", std::move(f.bias), Shape({s.out}, DType::f32));
-  const std::int32_t pad = s.kernel / 2;
-  const Conv conv{.strides = {s.stride, s.stride}, .pads_begin = {pad, pad}, .pads_end = {pad, pad}, .bias = true};
-  const Value y = ctx.hir()(conv, x, weight, bias);
-  return s.act == Act::none ? y : ctx.hir()(Activation{.act = s.act}, y);
+  if (beside < pad) x = ctx.hir()(Pad{.axis = 2, .before = pad, .after = pad}, x);
+  const PlaneConv conv{.kernel = {s.kernel, s.kernel},
+                       .strides = {s.stride, s.stride},
+                       .pads_begin = {pad, beside},
+                       .pads_end = {pad, beside},
+                       .act = s.act,
+                       .bias = true,
+                       .residual = residual.has_value()};
+  return residual ? ctx.hir()(conv, x, weight, bias, *residual) : ctx.hir()(conv, x, weight, bias);
 }
 
 FlowStage conv_norm(ConvNormSpec spec) {
   return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
     state.hidden.set(emit_conv_norm(ctx, state.hidden.need(ctx), s));
+  };
+}
+
+FlowStage conv_norm_residual(ConvNormSpec spec) {
+  return [s = std::move(spec)](FlowCtx& ctx, FlowState& state) {
+    const Value residual = state.pop_residual(ctx);
+    state.hidden.set(emit_conv_norm(ctx, state.hidden.need(ctx), s, residual));
   };
 }
 

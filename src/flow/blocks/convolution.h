@@ -1,5 +1,7 @@
-// Convolutions of image models: the hidden state is f32[batch, channels, height, width].
+// Convolutions of image models: the hidden state is f32[batch, height, width, channels].
 #pragma once
+
+#include <optional>
 
 #include "flow/flow.h"
 #include "ops/activation.h"
@@ -17,11 +19,14 @@ struct ConvNormSpec {
   Act act = Act::none;
 };
 
-/// The batch norm is folded into kernel and bias when the model is built, in f32: no op of its own is left.
-Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& spec);
+/// act(the norm of the convolution of x, + residual where there is one): one PlaneConv, since the batch norm is folded
+/// into kernel and bias, in f32, when the model is built.
+Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& spec, std::optional<Value> residual = {});
 
 /// hidden = the convolution of hidden.
 FlowStage conv_norm(ConvNormSpec spec);
+/// The same with the last saved residual, which leaves the stack.
+FlowStage conv_norm_residual(ConvNormSpec spec);
 /// The last saved residual becomes its convolution: the shortcut of a block that changes the size.
 FlowStage residual_conv_norm(ConvNormSpec spec);
 
