@@ -72,14 +72,16 @@ void check(const FusedLinear& op, DType w) {
 }
 
 TEST(Amx, ChunksAndDepthsOfEveryType) {
-  for (const DType w : {DType::f32, DType::f16, DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
-                        DType::q8_0, DType::iq4_nl, DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K}) {
-    check({.weights = 3, .norm = true, .to = DType::bf16}, w);
+  for (const DType w : {DType::bf16, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl,
+                        DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K, DType::iq4_xs, DType::iq3_s,
+                        DType::iq2_xs, DType::iq1_s, DType::tq2_0, DType::mxfp4}) {
+    // What the vector units would read, which take fewer rows.
+    check({.weights = 3, .norm = true, .to = w == DType::bf16 ? DType::bf16 : DType::xq8}, w);
     if (testing::Test::HasFailure() || testing::Test::IsSkipped()) return;
   }
 }
 TEST(Amx, ChunksAndDepthsOfAGatedProduct) {
-  check({.weights = 2, .act = Act::silu, .gated = true, .norm = true, .to = DType::bf16}, DType::q4_K);
+  check({.weights = 2, .act = Act::silu, .gated = true, .norm = true, .to = DType::xq8}, DType::q4_K);
 }
 
 }  // namespace
