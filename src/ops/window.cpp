@@ -47,7 +47,8 @@ Dim window_count(InferContext& c, int i, Dim kernel, const WindowAttrs& attrs, b
 }
 
 Dim window_count(InferContext& c, SpatialAxis axis, Dim kernel, const WindowAttrs& attrs, bool ceil) {
-  const auto& [i, size] = axis;
+  const int i = axis.index;
+  const Dim& size = axis.size;
   const Dim extent = window_extent(kernel, attrs.dilations.get(i, 1));
   const int before = attrs.pads_begin.get(i, 0), after = attrs.pads_end.get(i, 0), stride = attrs.strides.get(i, 1);
   const Dim padded = size + before + after;
