@@ -102,6 +102,8 @@ std::vector<Sample> PlaneConv::samples() {
       {"kernel_above_input", 1, 2, 3, 2, 3, {{5, 7}, {1, 2}, {2, 4}, {3, 1}, Act::gelu_tanh, false, true}},
       {"padding_only", 1, 1, 1, 1, 2, {{1, 1}, {3, 3}, {3, 6}, {6, 3}, Act::none, true, false}},
       {"wide_row", 1, 1, 300, 2, 16, {{1, 24}, {}, {}, {}, Act::none, true, false}},
+      {"deep", 1, 7, 7, 512, 33, {{3, 3}, {}, {1, 1}, {1, 1}, Act::relu, true, true}},
+      {"bf16_deep", 1, 7, 7, 512, 33, {{3, 3}, {}, {1, 1}, {1, 1}, Act::relu, true, true}, DType::bf16},
       {"bf16_pointwise", 2, 7, 5, 18, 40, {{1, 1}, {2, 1}, {}, {}, Act::relu, true, true}, DType::bf16},
       {"bf16_same", 1, 14, 17, 32, 33, {{3, 3}, {}, {1, 1}, {1, 1}, Act::silu, true, false}, DType::bf16},
       {"bf16_joined", 1, 9, 20, 4, 64, {{3, 5}, {1, 2}, {1, 0}, {1, 0}, Act::none, false, true}, DType::bf16},

@@ -130,7 +130,8 @@ template <typename B>
 Block read_ternary(const B& b, void (*expand)(const B&, std::uint8_t*)) {
   std::uint8_t q[256];
   expand(b, q);
-  const auto one = [](int) { return 1; }, none = [](int) { return 0; };
+  const auto one = [](int) { return 1; };
+  const auto none = [](int) { return 0; };
   return super(f16_to_f32(b.d), 0, 32, one, none, [&](int j) { return q[j] - 1; });
 }
 
