@@ -26,9 +26,9 @@ struct SessionFlags {
   void declare(Arguments& arguments, Without without = {false, false});
   void declare_cache(Arguments& arguments);
   void declare_affinity(Arguments& arguments);
-  /// Sets what --affinity says for the whole process. With the cache of compiled programs that was asked for;
-  /// `verify_content`: AotOptions. Errors: usage (an unknown value); io, format, invalid_argument (a profile that is
-  /// not one).
+  /// Sets what --affinity says for the whole process. With the cache of compiled programs that was asked for, which
+  /// checks contents by `verify_content` (AotOptions). Errors: usage (an unknown value); io, format, invalid_argument
+  /// (a profile that is not one).
   DecoderOptions options(bool verify_content = false) const;
   /// The model, and the files that these flags name: what results must not replace.
   std::vector<std::string> inputs(const std::string& model) const;

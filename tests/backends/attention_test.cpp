@@ -242,6 +242,23 @@ TEST(Attention, ARaggedBatchEqualsItsSequencesAlone) {
   }
 }
 
+struct Chunks {
+  int tokens, chunk, least;  ///< a last chunk of fewer tokens than `least` is left out
+  std::ptrdiff_t width;      ///< of a row of q
+};
+/// The rows of one sequence, a chunk at a time, on 1 to 3 threads.
+Floats attend_in_chunks(const Kernel& row, const Attention& op, Cache& cache, const Floats& q, const Chunks& of) {
+  Floats y;
+  for (int begin = 0; begin + of.least <= of.tokens; begin += of.chunk) {
+    const int n = std::min(of.chunk, of.tokens - begin);
+    Batch b({begin}, {n});
+    Floats part(q.begin() + begin * of.width, q.begin() + (begin + n) * of.width);
+    const Floats piece = attend(row, op, cache, b, part, {.threads = begin % 3 + 1});
+    y.insert(y.end(), piece.begin(), piece.end());
+  }
+  return y;
+}
+
 TEST(Attention, ChunksOfAnySizeGiveTheSameBits) {
   constexpr int kTokens = 333;
   for (const DType dtype : kDtypes)
@@ -254,15 +271,7 @@ TEST(Attention, ChunksOfAnySizeGiveTheSameBits) {
       for (const Kernel& row : attention_rows(dtype)) {
         const Floats expected = attend(row, op, f.cache, whole, q);
         for (const int chunk : {1, 7, 64, 100}) {
-          Floats y;
-          for (int begin = 0; begin < kTokens; begin += chunk) {
-            const int n = std::min(chunk, kTokens - begin);
-            Batch b({begin}, {n});
-            const auto from = q.begin() + static_cast<std::ptrdiff_t>(begin) * static_cast<std::ptrdiff_t>(kRow);
-            Floats part(from, from + n * static_cast<std::ptrdiff_t>(kRow));
-            const Floats piece = attend(row, op, f.cache, b, part, {.threads = begin % 3 + 1});
-            y.insert(y.end(), piece.begin(), piece.end());
-          }
+          const Floats y = attend_in_chunks(row, op, f.cache, q, {kTokens, chunk, 1, kRow});
           EXPECT_TRUE(same_bits(y, expected)) << row.name << " chunks of " << chunk << " window " << window;
         }
       }
@@ -282,15 +291,7 @@ TEST(Attention, TilesGiveTheSameBitsForLargeChunksAndBatches) {
       for (const Kernel& row : rows_of_any_step(dtype, 64)) {
         const Floats expected = attend(row, op, f.cache, whole, q);
         for (const int chunk : {16, 23, 64, 100}) {
-          Floats y;
-          for (int begin = 0; begin + 16 <= kTokens; begin += chunk) {
-            const int n = std::min(chunk, kTokens - begin);
-            Batch b({begin}, {n});
-            const auto from = q.begin() + static_cast<std::ptrdiff_t>(begin) * static_cast<std::ptrdiff_t>(kRow);
-            Floats part(from, from + n * static_cast<std::ptrdiff_t>(kRow));
-            const Floats piece = attend(row, op, f.cache, b, part, {.threads = begin % 3 + 1});
-            y.insert(y.end(), piece.begin(), piece.end());
-          }
+          const Floats y = attend_in_chunks(row, op, f.cache, q, {kTokens, chunk, 16, kRow});
           EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0)
               << row.name << " chunks of " << chunk << " window " << window;
         }

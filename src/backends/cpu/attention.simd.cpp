@@ -57,12 +57,8 @@ class Tile {
   void begin(const Job& job) noexcept {
     job_ = job;
     rows_ = static_cast<int>(job.rows());
-    for (int i = 0; i < rows_; ++i) {
-      const std::int64_t token = job.first_token + i / job.heads;
-      seen_to_[i] = token + 1;
-      seen_from_[i] = op_.window > 0 && token >= op_.window ? token - op_.window + 1 : 0;
-      load_query(i);
-    }
+    job.find_seen(op_.window, seen_from_, seen_to_);
+    for (int i = 0; i < rows_; ++i) load_query(i);
   }
 
   /// All splits in turn, and the result.

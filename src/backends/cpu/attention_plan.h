@@ -16,6 +16,15 @@ struct Job {
   std::int64_t first_split = 0, splits = 0;
   const std::int32_t* pages = nullptr;
   std::int64_t rows() const noexcept { return tokens * heads; }
+
+  // Writes which tokens of the cache each row sees: [from, to). window 0: all up to its own.
+  void find_seen(std::int64_t window, std::int64_t* from, std::int64_t* to) const noexcept {
+    for (std::int64_t i = 0; i < rows(); ++i) {
+      const std::int64_t token = first_token + i / heads;
+      to[i] = token + 1;
+      from[i] = window > 0 && token >= window ? token - window + 1 : 0;
+    }
+  }
 };
 
 // Rows are jobs of whole sequences for long work (a job takes all its splits in turn), or the

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "tensor/quant/codec.h"
 
@@ -54,6 +55,14 @@ struct SpreadSigns {
       for (std::uint64_t j = 0; j < 8; ++j) of[i] |= (i >> j & 1) << (8 * j + At);
   }
 };
+
+/// Eight codes, the first one lowest, at values 8 * eighth and on.
+inline void put_codes(CodedBlock& to, int eighth, std::uint64_t codes) {
+  std::memcpy(to.code + eighth * 8, &codes, sizeof codes);
+}
+
+/// The scale that four bits s of a file stand for, 2 s + 1; the factor takes the rest.
+inline std::int8_t odd_scale(unsigned s) { return static_cast<std::int8_t>(2 * (s & 15) + 1); }
 
 /// Seven signs as eight: the last one makes their number even.
 inline unsigned even_signs(unsigned seven) {

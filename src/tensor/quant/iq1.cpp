@@ -30,8 +30,7 @@ struct BlockIq1M {
 static_assert(sizeof(BlockIq1M) == 56);
 
 void put_entry(CodedBlock& to, int eighth, unsigned index, bool down) {
-  const std::uint64_t codes = kEntries.entry[index] | (down ? kDown : 0);
-  std::memcpy(to.code + eighth * 8, &codes, 8);
+  put_codes(to, eighth, kEntries.entry[index] | (down ? kDown : 0));
 }
 
 void expand_iq1_s(const std::byte* block, CodedBlock& to) {
@@ -39,7 +38,7 @@ void expand_iq1_s(const std::byte* block, CodedBlock& to) {
   to.d = b.d;
   for (int group = 0; group < 8; ++group) {
     const unsigned high = b.high[group];
-    to.scale[group] = static_cast<std::int8_t>(2 * (high >> 12 & 7) + 1);
+    to.scale[group] = odd_scale(high >> 12 & 7);
     for (int i = 0; i < 4; ++i)
       put_entry(to, group * 4 + i, b.q[group * 4 + i] | (high >> (3 * i) & 7) << 8, (high & 0x8000) != 0);
   }
@@ -52,7 +51,7 @@ void expand_iq1_m(const std::byte* block, CodedBlock& to) {
   unsigned d = 0;
   for (int i = 0; i < 4; ++i) d |= static_cast<unsigned>(b.scales[i] >> 12) << (4 * i);
   to.d = static_cast<std::uint16_t>(d);
-  for (int i = 0; i < 16; ++i) to.scale[i] = static_cast<std::int8_t>(2 * (b.scales[i / 4] >> (i % 4 * 3) & 7) + 1);
+  for (int i = 0; i < 16; ++i) to.scale[i] = odd_scale(b.scales[i / 4] >> (i % 4 * 3) & 7u);
   for (int i = 0; i < 32; ++i) {
     const unsigned high = b.high[i / 2] >> (i % 2 * 4);
     put_entry(to, i, b.q[i] | (high & 7) << 8, (high & 8) != 0);

@@ -48,32 +48,26 @@ struct BlockIq2S {
 };
 static_assert(sizeof(BlockIq2S) == 82);
 
-void put_entry(CodedBlock& to, int eighth, std::uint64_t entry, unsigned signs) {
-  const std::uint64_t codes = entry | kSigns.of[signs];
-  std::memcpy(to.code + eighth * 8, &codes, 8);
-}
-std::int8_t odd(unsigned s) { return static_cast<std::int8_t>(2 * (s & 15) + 1); }
-
 void expand_iq2_xxs(const std::byte* block, CodedBlock& to) {
   const auto b = load_block<BlockIq2Xxs>(block, 0);
   to.d = b.d;
   for (int g = 0; g < 8; ++g) {
     const unsigned rest = b.group[g].rest[0] | static_cast<unsigned>(b.group[g].rest[1]) << 16;
-    to.scale[2 * g] = to.scale[2 * g + 1] = odd(rest >> 28);
+    to.scale[2 * g] = to.scale[2 * g + 1] = odd_scale(rest >> 28);
     for (int i = 0; i < 4; ++i)
-      put_entry(to, g * 4 + i, kXxs.entry[b.group[g].index[i]], even_signs(rest >> (7 * i) & 127));
+      put_codes(to, g * 4 + i, kXxs.entry[b.group[g].index[i]] | kSigns.of[even_signs(rest >> (7 * i) & 127)]);
   }
 }
 
 void put_scales(const std::uint8_t (&scales)[8], CodedBlock& to) {
-  for (int i = 0; i < 16; ++i) to.scale[i] = odd(static_cast<unsigned>(scales[i / 2]) >> (i % 2 * 4));
+  for (int i = 0; i < 16; ++i) to.scale[i] = odd_scale(static_cast<unsigned>(scales[i / 2]) >> (i % 2 * 4));
 }
 
 void expand_iq2_xs(const std::byte* block, CodedBlock& to) {
   const auto b = load_block<BlockIq2Xs>(block, 0);
   to.d = b.d;
   put_scales(b.scales, to);
-  for (int i = 0; i < 32; ++i) put_entry(to, i, kXs.entry[b.q[i] & 511], even_signs(b.q[i] >> 9));
+  for (int i = 0; i < 32; ++i) put_codes(to, i, kXs.entry[b.q[i] & 511] | kSigns.of[even_signs(b.q[i] >> 9)]);
 }
 
 void expand_iq2_s(const std::byte* block, CodedBlock& to) {
@@ -81,7 +75,7 @@ void expand_iq2_s(const std::byte* block, CodedBlock& to) {
   to.d = b.d;
   put_scales(b.scales, to);
   for (int i = 0; i < 32; ++i)
-    put_entry(to, i, kS.entry[b.q[i] | (b.high[i / 4] >> (i % 4 * 2) & 3) << 8], b.signs[i]);
+    put_codes(to, i, kS.entry[b.q[i] | (b.high[i / 4] >> (i % 4 * 2) & 3) << 8] | kSigns.of[b.signs[i]]);
 }
 
 }  // namespace

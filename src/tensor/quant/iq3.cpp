@@ -36,17 +36,15 @@ struct BlockIq3S {
 static_assert(sizeof(BlockIq3S) == 110);
 
 void put_entries(CodedBlock& to, int eighth, std::uint32_t low, std::uint32_t high, unsigned signs) {
-  const std::uint64_t codes = (low | static_cast<std::uint64_t>(high) << 32) | kSigns.of[signs];
-  std::memcpy(to.code + eighth * 8, &codes, 8);
+  put_codes(to, eighth, (low | static_cast<std::uint64_t>(high) << 32) | kSigns.of[signs]);
 }
-std::int8_t odd(unsigned s) { return static_cast<std::int8_t>(2 * (s & 15) + 1); }
 
 void expand_iq3_xxs(const std::byte* block, CodedBlock& to) {
   const auto b = load_block<BlockIq3Xxs>(block, 0);
   to.d = b.d;
   for (int g = 0; g < 8; ++g) {
     const unsigned rest = b.rest[g][0] | static_cast<unsigned>(b.rest[g][1]) << 16;
-    to.scale[g] = odd(rest >> 28);
+    to.scale[g] = odd_scale(rest >> 28);
     const std::uint8_t* q = b.q + g * 8;
     for (int i = 0; i < 4; ++i)
       put_entries(to, g * 4 + i, kXxs.entry[q[2 * i]], kXxs.entry[q[2 * i + 1]], even_signs(rest >> (7 * i) & 127));
@@ -56,7 +54,7 @@ void expand_iq3_xxs(const std::byte* block, CodedBlock& to) {
 void expand_iq3_s(const std::byte* block, CodedBlock& to) {
   const auto b = load_block<BlockIq3S>(block, 0);
   to.d = b.d;
-  for (int g = 0; g < 8; ++g) to.scale[g] = odd(static_cast<unsigned>(b.scales[g / 2]) >> (g % 2 * 4));
+  for (int g = 0; g < 8; ++g) to.scale[g] = odd_scale(static_cast<unsigned>(b.scales[g / 2]) >> (g % 2 * 4));
   const auto entry = [&](int i) { return kS.entry[b.q[i] | (b.high[i / 8] >> (i % 8) & 1) << 8]; };
   for (int i = 0; i < 32; ++i) put_entries(to, i, entry(2 * i), entry(2 * i + 1), b.signs[i]);
 }

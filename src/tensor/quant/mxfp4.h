@@ -1,5 +1,5 @@
 // mxfp4: 32 values in 17 bytes. value = 2^(e - 128) * step[q], the steps being twice the values of a float of four bits
-// (E2M1); nibbles lie as in q4_0. OCP Microscaling Formats (MX) Specification 1.0, 5.3 and 6.3;
+// (E2M1). Nibbles lie as in q4_0. OCP Microscaling Formats (MX) Specification 1.0, 5.3 and 6.3;
 // https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h (block_mxfp4)
 #pragma once
 
