@@ -52,9 +52,11 @@ bool set_mask(const std::vector<int>& processors) {
 std::optional<int> processor_number(std::string_view text) {
   int n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc{} || end != text.data() + text.size() || n < 0 || n >= kMostProcessors) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || n < 0) return std::nullopt;
   return n;
 }
+
+bool set_by_program = false;
 
 std::vector<int>& chosen() {
   static std::vector<int> processors = [] {
@@ -92,7 +94,11 @@ std::vector<int> parse_affinity(std::string_view name, std::string_view text) {
   }
 }
 
-void set_affinity(std::vector<int> processors) { chosen() = std::move(processors); }
+void set_affinity(std::vector<int> processors) {
+  chosen() = std::move(processors);
+  set_by_program = true;
+}
+std::string_view affinity_source() { return set_by_program ? "--affinity" : "RLX_AFFINITY"; }
 const std::vector<int>& affinity() { return chosen(); }
 
 std::vector<int> allowed_processors() { return allowed_before.empty() ? current_mask() : allowed_before; }

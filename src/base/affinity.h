@@ -20,6 +20,9 @@ void set_affinity(std::vector<int> processors);
 /// What set_affinity gave, else RLX_AFFINITY. Empty: the system places threads. Error(usage): see parse_affinity.
 const std::vector<int>& affinity();
 
+/// Who said what affinity() gives: "--affinity" after set_affinity, else "RLX_AFFINITY".
+std::string_view affinity_source();
+
 /// The processors that this process may use, also from a thread that is pinned.
 std::vector<int> allowed_processors();
 

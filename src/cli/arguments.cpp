@@ -116,10 +116,13 @@ void Arguments::texts(const std::string& names, std::vector<std::string>& values
                       const std::string& help) {
   impl_
       ->option(names, help,
-               [&values](const CLI::results_t& r) {
+               [&values, flag = longest_name(names)](const CLI::results_t& r) {
                  values.clear();
-                 for (const std::string& one : r)
+                 for (const std::string& one : r) {
+                   if (one.empty() || one.front() == ',' || one.back() == ',' || one.find(",,") != std::string::npos)
+                     fail(ErrorCode::usage, "{}: expected values separated by commas, found \"{}\"", flag, one);
                    for (std::string& part : split_list(one)) values.push_back(std::move(part));
+                 }
                  return true;
                })
       ->type_name("LIST")

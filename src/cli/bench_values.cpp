@@ -19,6 +19,7 @@ void add_range(std::string_view flag, std::string_view text, IntegerRange range,
   const std::string_view last_text =
       text.substr(dash + 1, step_at == std::string_view::npos ? step_at : step_at - dash - 1);
   const std::int64_t last = parse_integer(flag, last_text, range);
+  if (last < first) fail(ErrorCode::usage, "{}: expected a range that rises, found \"{}\"", flag, text);
   const std::int64_t step = step_at == std::string_view::npos
                                 ? 1
                                 : parse_integer(flag, text.substr(step_at + 1), {1, range.most});

@@ -14,8 +14,8 @@ std::vector<std::string_view> random_model_names();
 
 /// Builds it in memory. `type`: of the matrices, empty: q8_0 for decoders, f32 for others; rows that a 256-wide type
 /// does not divide fall back as in GGUF files of that type (q4_K to q5_0, q6_K to q8_0, ...). `layers` above 0 replaces
-/// the shape's own count. Errors: usage (an unknown name, listed); unsupported (a type that models cannot have);
-/// memory.
+/// the shape's own count. Errors: usage (an unknown name or type, with those that there are); unsupported (a type whose
+/// blocks do not divide the rows); memory.
 LoadedModel random_model(std::string_view name, std::string_view type, std::int64_t layers);
 
 }  // namespace rlx

@@ -1,5 +1,7 @@
 #include "runtime/random_weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -57,14 +59,22 @@ void fill_blocks(std::span<std::byte> out, DType type, RandomWords& random) {
   }
 }
 
+bool of_matrices(DType d) { return is_quantized(d) ? d != DType::xq8 : is_float(d) && d != DType::f64; }
+
+std::vector<std::string_view> matrix_types() {
+  std::vector<std::string_view> names;
+  for (const DTypeInfo& row : all_dtypes())
+    if (of_matrices(row.dtype)) names.push_back(row.name);
+  return names;
+}
+
 }  // namespace
 
 DType random_type(std::string_view text) {
   const std::optional<DType> type = dtype_from_name(text);
-  const bool usable = type && (is_quantized(*type) ? *type != DType::xq8 : is_float(*type) && *type != DType::f64);
-  if (!usable)
-    fail(ErrorCode::unsupported,
-         "--type: expected a type of matrices (f32, f16, bf16, q4_0, q8_0, q4_K, ...), found \"{}\"", text);
+  if (!type || !of_matrices(*type))
+    fail(ErrorCode::usage, "--type: expected a type of matrices ({}), found \"{}\"",
+         fmt::join(matrix_types(), ", "), text);
   return *type;
 }
 

@@ -24,7 +24,7 @@ class RandomWords {
   std::uint64_t state_ = 0;
 };
 
-/// A type of matrices by the name of --type. Error(unsupported) that says what such types are.
+/// A type of matrices by the name of --type. Error(usage) that lists them.
 DType random_type(std::string_view name);
 /// What files of a type use for rows that the type's blocks do not divide, as GGUF files do (q4_K to q5_0, ...).
 /// Error(unsupported): there is none.

@@ -24,10 +24,12 @@ int threads_of_environment() {
 int resolve_threads(int asked) {
   if (asked < 0 || asked > 1024) fail(ErrorCode::usage, "--threads: expected 1 to 1024, found {}", asked);
   const int processors = static_cast<int>(affinity().size());
+  const char* flag = asked > 0 ? "--threads" : "RLX_THREADS";
   if (asked == 0) asked = threads_of_environment();
   if (asked == 0) return processors > 0 ? processors : cpu_limits().threads;
   if (processors > 0 && processors < asked)
-    fail(ErrorCode::usage, "--affinity: expected a processor for each of {} threads, found {}", asked, processors);
+    fail(ErrorCode::usage, "{}: expected a processor for each of the {} threads of {}, found {}", affinity_source(),
+         asked, flag, processors);
   return asked;
 }
 

@@ -62,7 +62,7 @@ std::vector<BenchTest> tests_of(const BenchFlags& f) {
       tests.push_back(t);
     }
   }
-  if (tests.empty()) fail(ErrorCode::usage, "rlx bench: no test: expected -p, -n or -pg above 0");
+  if (tests.empty()) fail(ErrorCode::usage, "rlx bench: no test: expected -p, -n or --pg above 0");
   return tests;
 }
 
