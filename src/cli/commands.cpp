@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/command.h"
+#include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/version.h"
 
@@ -21,8 +22,9 @@ std::string overview() {
       "[FLAGS]\n\nCommands:\n";
   for (const Command* c : kAll) text += fmt::format("  {:<14} {}\n", c->name, c->summary);
   text +=
-      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json; for run, chat, bench,\n"
-      "eval and verify also a file of `rlx compile`. RLX_CACHE=FOLDER keeps what was compiled for the next start.\n"
+      "\nMODEL is a GGUF file, or a folder with config.json, safetensors and tokenizer.json; for run, chat,\n"
+      "bench, eval, trace and verify also a file of `rlx compile`. RLX_CACHE=FOLDER keeps what was compiled for the\n"
+      "next start.\n"
       "`rlx COMMAND --help` lists flags and examples; `rlx --version` prints the version.\n\n"
       "Environment: RLX_ISA=baseline|avx2|avx512|amx, RLX_THREADS=N, "
       "RLX_AFFINITY=none|cores|LIST,\n"
@@ -112,6 +114,7 @@ int dispatch(const std::vector<std::string>& all) {
     out().write(arguments.help());
     return 0;
   }
+  check_environment();
   return job();
 }
 

@@ -41,7 +41,10 @@ void install_interrupt() {
   sigemptyset(&action.sa_mask);
   // Restarted: a line that is being read stays whole; the scope's owner asks the flag.
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
+  struct sigaction before = {};
+  sigaction(SIGINT, nullptr, &before);
+  // A shell that starts a program in the background, or nohup, has it ignored: Ctrl+C is for others then.
+  if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file above the limit of its size
   struct sigaction bus = {};

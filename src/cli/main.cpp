@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "cli/environment.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
@@ -46,7 +45,6 @@ int complain(std::string_view message, int code) {
 int run(const std::vector<std::string>& words) {
   try {
     install_interrupt();
-    check_environment();
     const int code = dispatch(words);
     out().flush();
     return code;

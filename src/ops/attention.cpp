@@ -43,12 +43,11 @@ void check_attention(InferContext& c, const Attention& op, std::int64_t kv_heads
     c.fail("heads: expected a multiple of the cache's {} KV heads, found {}", kv_heads, op.heads);
 }
 
-void rotate(double* head, const std::vector<double>& inv_freq, double position, const Rope& op) {
+void rotate(double* head, const std::vector<double>& angles, const Rope& op) {
   const auto pairs = static_cast<std::size_t>(op.rotary_dim / 2);
   for (std::size_t i = 0; i < pairs; ++i) {
-    const double angle = position * inv_freq[i];
-    const double c = std::cos(angle) * double{op.magnitude},
-                 s = std::sin(angle) * double{op.magnitude};
+    const double c = std::cos(angles[i]) * double{op.magnitude},
+                 s = std::sin(angles[i]) * double{op.magnitude};
     double& first = head[op.style == RopeStyle::half ? i : 2 * i];
     double& second = head[op.style == RopeStyle::half ? i + pairs : 2 * i + 1];
     const double x = first, y = second;
@@ -72,13 +71,18 @@ void Rope::infer(InferContext& c) const {
 void Rope::reference(const KernelArgs& a) const {
   const TensorView &x = a.in[0], &positions = a.in[2], &y = a.out[0];
   const std::vector<double> inv_freq = access::load_rows(a.in[1], 0, 1);
-  std::vector<double> row(static_cast<std::size_t>(access::columns(x)));
+  const bool narrow = a.in[1].dtype == DType::f32;  // else the exact arithmetic of gradient checks
+  std::vector<double> row(static_cast<std::size_t>(access::columns(x))), angles(inv_freq.size());
   const Part part = access::part_of(a, x.dims[0]);
   for (std::int64_t r = part.begin; r < part.end; ++r) {
     access::load_row(x, r, row.data());
     const auto position = static_cast<double>(access::load_int(positions, r));
+    for (std::size_t i = 0; i < angles.size(); ++i) {
+      const double angle = position * inv_freq[i];
+      angles[i] = narrow ? static_cast<double>(static_cast<float>(angle)) : angle;
+    }
     for (std::size_t h = 0; h < row.size(); h += static_cast<std::size_t>(head_dim))
-      rotate(row.data() + h, inv_freq, position, *this);
+      rotate(row.data() + h, angles, *this);
     access::store_row(y, r, row.data());
   }
 }

@@ -15,7 +15,8 @@ inline constexpr std::array<std::string_view, 2> kRopeStyleNames = {"half", "adj
 constexpr std::span<const std::string_view> enum_names(RopeStyle) { return kRopeStyleNames; }
 
 /// Rotary position embedding (https://arxiv.org/abs/2104.09864) of the first `rotary_dim` lanes of
-/// each head: angle = positions[r] * inv_freq[i]; cos and sin times `magnitude` (YaRN's attention
+/// each head: angle = positions[r] * inv_freq[i], rounded to f32 as in the training of the models
+/// (at position 100000 half a unit is 0.004 rad); cos and sin times `magnitude` (YaRN's attention
 /// factor). x, y: f32[rows, heads * head_dim]; inv_freq: f32[rotary_dim / 2]; positions: i32[rows].
 struct Rope {
   std::int32_t head_dim = 64;

@@ -231,7 +231,7 @@ std::vector<NamedTensor> CompiledGraph::run_with(const std::vector<NamedTensor>&
   std::vector<NamedTensor> outputs;
   for (std::size_t i = 0; i < manifest().outputs.size(); ++i) {
     const TensorView& view = context->executor.output(i);
-    outputs.push_back({manifest().outputs[i].name, Tensor::zeros({view.dims, view.dims + view.rank}, view.dtype)});
+    outputs.push_back({manifest().outputs[i].name, Tensor::unset({view.dims, view.dims + view.rank}, view.dtype)});
     copy_output(*context, inputs, i, outputs.back().tensor);
   }
   give_context(std::move(context));

@@ -63,7 +63,7 @@ template <typename F>
 Tensor joined_tensor(const std::vector<HiddenRows>& parts, F of) {
   std::int64_t rows = 0;
   for (const HiddenRows& part : parts) rows += of(part).dims()[0];
-  Tensor all = Tensor::zeros({rows, of(parts[0]).dims()[1]});
+  Tensor all = Tensor::unset({rows, of(parts[0]).dims()[1]});
   std::byte* at = all.mutable_data();
   for (const HiddenRows& part : parts) {
     std::memcpy(at, of(part).data(), static_cast<std::size_t>(of(part).byte_size()));

@@ -46,10 +46,7 @@ std::shared_ptr<std::byte[]> allocate(std::int64_t bytes) {
   try {
     auto* data =
         static_cast<std::byte*>(::operator new(std::max<std::size_t>(size, 1), kAlignment));
-    std::shared_ptr<std::byte[]> owned(data,
-                                       [](std::byte* p) { ::operator delete(p, kAlignment); });
-    std::memset(data, 0, size);
-    return owned;
+    return {data, [](std::byte* p) { ::operator delete(p, kAlignment); }};
   } catch (const std::bad_alloc&) {
     fail(ErrorCode::memory, "tensor: cannot get {} bytes of memory", bytes);
   }
@@ -57,7 +54,7 @@ std::shared_ptr<std::byte[]> allocate(std::int64_t bytes) {
 
 template <typename T>
 Tensor copied(std::vector<std::int64_t> dims, DType dtype, std::span<const T> values) {
-  Tensor t = Tensor::zeros(std::move(dims), dtype);
+  Tensor t = Tensor::unset(std::move(dims), dtype);
   if (static_cast<std::size_t>(t.elements()) != values.size())
     fail(ErrorCode::shape, "tensor {}: expected {} values, found {}", dims_text(t.dims()),
          t.elements(), values.size());
@@ -68,6 +65,12 @@ Tensor copied(std::vector<std::int64_t> dims, DType dtype, std::span<const T> va
 }  // namespace
 
 Tensor Tensor::zeros(std::vector<std::int64_t> dims, DType dtype) {
+  Tensor t = unset(std::move(dims), dtype);
+  std::memset(t.mutable_data(), 0, static_cast<std::size_t>(t.byte_size()));
+  return t;
+}
+
+Tensor Tensor::unset(std::vector<std::int64_t> dims, DType dtype) {
   Tensor t;
   t.owned_ = allocate(count_bytes(dims, dtype));
   t.data_ = t.owned_.get();

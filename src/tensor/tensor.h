@@ -17,6 +17,8 @@ class Tensor {
   Tensor() = default;
   /// Zeros. Errors: shape (a negative size), limit (the byte count does not fit), memory.
   static Tensor zeros(std::vector<std::int64_t> dims, DType dtype = DType::f32);
+  /// The same without a value, for who writes all of it.
+  static Tensor unset(std::vector<std::int64_t> dims, DType dtype = DType::f32);
   static Tensor from(std::vector<std::int64_t> dims,
                      std::span<const float> values);  ///< f32, copied
   static Tensor from(std::vector<std::int64_t> dims,

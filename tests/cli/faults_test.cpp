@@ -159,6 +159,23 @@ TEST(Faults, Environment) {
   check({{"doctor", 2, "RLX_KERNEL_DISPATCH: expected common, native"}},
         {"RLX_KERNEL_DISPATCH=fast"});
   check({{"doctor", 2, "RLX_PRINT: expected after-each"}}, {"RLX_PRINT=all"});
+  // What tells of a wrong setting is there in spite of it.
+  for (const char* line : {"--version", "--help", "run --help"}) {
+    const Outcome r = rlx(words_of(line, ""), "", {"RLX_ISA=sse9"});
+    EXPECT_EQ(r.code, 0) << line << ": " << r.err;
+  }
+}
+
+// As for what nohup or a shell starts in the background: Ctrl+C is for others then.
+TEST(Faults, AnInterruptThatIsIgnoredStaysIgnored) {
+  const Scratch scratch;
+  const Outcome r = run_words(
+      {"/bin/sh", "-c",
+       "trap '' INT; mkfifo \"$2\"; \"$0\" tokenize --tokenizer \"$1\" --lines < \"$2\" & exec 3> \"$2\"; sleep 0.3; "
+       "kill -INT $!; echo '\"text\"' >&3; exec 3>&-; wait $!",
+       program(), RLX_TEST_DIR "/goldens/tokenizers/bert_cased/tokenizer.json", (scratch / "lines").string()});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with("[")) << r.out;
 }
 
 TEST(Faults, AddressSpaceRunsOut) {

@@ -122,33 +122,43 @@ struct Lines {
   }
 };
 
-/// Adds `length` values of the windows of M places times R panels.
+/// Asks for what the end of a tile touches, a place at each step, so that the misses of one tile do not pile up.
 template <int R, int M>
-RLX_SIMD void add_piece(const Value* const (&x)[M], std::int64_t length, Lines& lines, f32x16 (&f)[R][M]) {
-#if defined(RLX_ISA_avx512_bf16)
-  for (std::int64_t i = 0; i < length; i += 2, lines.next()) {
-    __m512bh line[R];
-    each_index<R>([&](auto r) RLX_INLINE { line[r] = (__m512bh)_mm512_loadu_si512(lines.w + r * lines.stride); });
-    each_index<M>([&](auto m) RLX_INLINE {
-      std::int32_t pair;
-      __builtin_memcpy(&pair, x[m] + i, 4);
-      const __m512bh v = (__m512bh)_mm512_set1_epi32(pair);
-      each_index<R>([&](auto r) RLX_INLINE { f[r][m] = {_mm512_dpbf16_ps(f[r][m].v, line[r], v)}; });
-    });
-  }
-#else
-  for (std::int64_t i = 0; i < length; ++i, lines.next()) {
-    f32x16 line[R];
+struct Results {
+  const ConvTile& t;
+  RLX_SIMD void ask(std::int64_t m) const {
+    if (!t.depth.last) return;
     each_index<R>([&](auto r) RLX_INLINE {
-      line[r] = load(reinterpret_cast<const float*>(lines.w + r * lines.stride));
-    });
-    each_index<M>([&](auto m) RLX_INLINE {
-      const f32x16 v = set1(x[m][i]);
-      each_index<R>([&](auto r) RLX_INLINE { f[r][m] = fma(line[r], v, f[r][m]); });
+      const std::int64_t column = (t.panel + r) * kPanelRows;
+      _mm_prefetch(reinterpret_cast<const char*>(t.result[m] + column), _MM_HINT_T0);
+      if (t.job.op.residual) _mm_prefetch(reinterpret_cast<const char*>(t.add[m] + column), _MM_HINT_T0);
     });
   }
+};
+
+/// Adds one step of k, values i and maybe i + 1 of the windows of M places, times R panels.
+template <int R, int M>
+RLX_SIMD void add_step(const Value* const (&x)[M], std::int64_t i, Lines& lines, f32x16 (&f)[R][M]) {
+#if defined(RLX_ISA_avx512_bf16)
+  __m512bh line[R];
+  each_index<R>([&](auto r) RLX_INLINE { line[r] = (__m512bh)_mm512_loadu_si512(lines.w + r * lines.stride); });
+  each_index<M>([&](auto m) RLX_INLINE {
+    std::int32_t pair;
+    __builtin_memcpy(&pair, x[m] + i, 4);
+    const __m512bh v = (__m512bh)_mm512_set1_epi32(pair);
+    each_index<R>([&](auto r) RLX_INLINE { f[r][m] = {_mm512_dpbf16_ps(f[r][m].v, line[r], v)}; });
+  });
+#else
+  f32x16 line[R];
+  each_index<R>([&](auto r) RLX_INLINE { line[r] = load(reinterpret_cast<const float*>(lines.w + r * lines.stride)); });
+  each_index<M>([&](auto m) RLX_INLINE {
+    const f32x16 v = set1(x[m][i]);
+    each_index<R>([&](auto r) RLX_INLINE { f[r][m] = fma(line[r], v, f[r][m]); });
+  });
 #endif
+  lines.next();
 }
+constexpr std::int64_t kStep = sizeof(Value) == 2 ? 2 : 1;  // values of a step of k
 
 template <int R, int M>
 void multiply(const ConvTile& t) {
@@ -158,19 +168,24 @@ void multiply(const ConvTile& t) {
     const f32x16 start = job.bias == nullptr ? zero_f32() : load_lanes(job.bias + column, lanes);
     each_index<M>([&](auto m) RLX_INLINE {
       f[r][m] = t.depth.first ? start : load(t.sums + (m * kPanels + r) * kLanes);
-      if (!t.depth.last) return;
-      _mm_prefetch(reinterpret_cast<const char*>(t.result[m] + column), _MM_HINT_T0);
-      if (job.op.residual) _mm_prefetch(reinterpret_cast<const char*>(t.add[m] + column), _MM_HINT_T0);
     });
   });
   const std::int64_t stride = panel_bytes(kType, job.k);
   const std::byte* const w = job.w + t.panel * stride + panel_bytes(kType, t.depth.begin * job.windows.length);
   Lines lines{w, stride, t.ahead == nullptr ? w : t.ahead};
   const Value* const* window = t.window + t.depth.begin * M;
+  const std::int64_t length = job.windows.length;
+  const Results<R, M> results{t};
   for (std::int64_t piece = t.depth.begin; piece < t.depth.end; ++piece, window += M) {
     const Value* x[M];
     each_index<M>([&](auto m) RLX_INLINE { x[m] = window[m]; });
-    add_piece<R, M>(x, job.windows.length, lines, f);
+    std::int64_t i = 0;
+    if (piece == t.depth.begin)
+      for (; i < length && i < M * kStep; i += kStep) {
+        results.ask(i / kStep);
+        add_step<R, M>(x, i, lines, f);
+      }
+    for (; i < length; i += kStep) add_step<R, M>(x, i, lines, f);
   }
   each_panel<R>(t, [&](auto r, int lanes, std::int64_t column) RLX_INLINE {
     each_index<M>([&](auto m) RLX_INLINE {

@@ -66,20 +66,31 @@ std::vector<BenchTest> tests_of(const BenchFlags& f) {
   return tests;
 }
 
-/// Of an encoder: each batch with each length.
-std::vector<BenchTest> encoder_tests(const BenchFlags& f, const ModelInfo& info) {
-  const auto list = [](std::string_view flag, const std::vector<std::string>& given, const char* otherwise) {
-    return bench_values(flag, given.empty() ? std::vector<std::string>{otherwise} : given, {1, 1 << 20});
-  };
-  std::vector<BenchTest> tests;
-  for (const std::int64_t b : list("--batch", f.batch, "1")) {
-    if (info.kind == ModelKind::vision)
-      tests.push_back(BenchTest::images(b));
-    else
-      for (const std::int64_t s : list("--seq", f.seq, "128")) tests.push_back(BenchTest::encoder(b, s));
+/// Tests of encoders; known before a model is loaded, so that a wrong value is told at once.
+struct EncoderTests {
+  std::vector<std::int64_t> batches, lengths;
+
+  explicit EncoderTests(const BenchFlags& f)
+      : batches(list("--batch", f.batch, "1")), lengths(list("--seq", f.seq, "128")) {}
+
+  /// Each batch with each length.
+  std::vector<BenchTest> of(ModelKind kind) const {
+    std::vector<BenchTest> tests;
+    for (const std::int64_t b : batches) {
+      if (kind == ModelKind::vision)
+        tests.push_back(BenchTest::images(b));
+      else
+        for (const std::int64_t s : lengths) tests.push_back(BenchTest::encoder(b, s));
+    }
+    return tests;
   }
-  return tests;
-}
+
+ private:
+  static std::vector<std::int64_t> list(std::string_view flag, const std::vector<std::string>& given,
+                                        const char* otherwise) {
+    return bench_values(flag, given.empty() ? std::vector<std::string>{otherwise} : given, {1, 1 << 20});
+  }
+};
 
 /// Flags of the other kinds of models. Errors: usage.
 void refuse_foreign_flags(const BenchFlags& f, const ModelInfo& info) {
@@ -132,7 +143,7 @@ std::vector<BenchSource> sources(const BenchFlags& f) {
 
 class Bench {
  public:
-  explicit Bench(const BenchFlags& f) : f_(f), tests_(tests_of(f)), report_(format_of(f)) {}
+  explicit Bench(const BenchFlags& f) : f_(f), tests_(tests_of(f)), encoder_tests_(f), report_(format_of(f)) {}
 
   int run() {
     const std::vector<BenchSource> all = sources(f_);
@@ -168,7 +179,7 @@ class Bench {
       repeat(decoder, tests_);
     } else {
       EncoderModel encoder(std::move(model), {options.device, options.threads, 64, options.compile});
-      repeat(encoder, encoder_tests(f_, encoder.info()));
+      repeat(encoder, encoder_tests_.of(encoder.info().kind));
     }
   }
 
@@ -189,6 +200,7 @@ class Bench {
 
   const BenchFlags& f_;
   std::vector<BenchTest> tests_;
+  EncoderTests encoder_tests_;
   BenchReport report_;
 };
 
@@ -212,7 +224,9 @@ Job declare_bench(Arguments& a) {
   a.integer("-r,--repetitions", f->repetitions, {1, 100000}, "Repetitions of each test [5]");
   a.integer("--sequences", f->sequences, {1, 1024}, "Sequences that generate together [1]");
   a.text("-o,--output", f->output, "md, json, jsonl or csv [md]");
-  a.flag("--profile", f->profile, "Time by kernel: in JSON as \"kernels\", else on stderr");
+  a.flag("--profile", f->profile,
+         "Time by kernel, on stderr or in JSON as \"kernels\": calls, ms in it and ms of waiting behind it (thread 0), "
+         "GB/s and GOPS of all threads, with their shares of the read probe and of the probe of its unit");
   a.flag("--no-warmup", f->no_warmup, "Leave the first, unmeasured run out");
   a.text("--activations", f->session.activations,
          "Precision of activations in products: auto, int8, bf16 or f32 [auto]");
