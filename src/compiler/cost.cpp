@@ -37,6 +37,8 @@ ProductCost product_cost(const OpDef& def, const Shape& weight, const Shape* x, 
   if (weight.rank() < 2) return {bytes, 0};
   const double first = std::max(static_cast<double>(weight.dim(0).evaluate(sizes)), 1.0);
   if (def.id == op_id("conv")) return {bytes, 2 * results * all / first};
+  // 16 products for the 4 places of a tile.
+  if (def.id == op_id("winograd_conv")) return {bytes, 8 * results * all / first};
   if (def.id == op_id("conv_transposed")) return {bytes, x == nullptr ? 0 : 2 * count_of(*x, sizes) * all / first};
   if (!def.name.starts_with("expert_")) return {bytes, 2 * rows * all};
   return {bytes / first * std::min(first, rows), 2 * rows * all / first};

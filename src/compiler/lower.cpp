@@ -413,14 +413,17 @@ void set_live_ranges(Target& target) {
 }
 }  // namespace
 
+bool asks_for_common(const KernelDispatchConfig& config, std::string_view op) {
+  if (listed(config.force_native, op)) return false;
+  return listed(config.force_common, op) || config.policy == DispatchPolicy::force_common;
+}
+
 KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config,
                            const Backend& backend) {
   KernelChoice choice;
-  const bool listed_native = listed(config.force_native, node.def->name),
-             listed_common = !listed_native && listed(config.force_common, node.def->name);
-  const bool native_forced =
-      listed_native || (config.policy == DispatchPolicy::force_native && !listed_common);
-  choice.common = listed_common || (!listed_native && config.policy == DispatchPolicy::force_common);
+  choice.common = asks_for_common(config, node.def->name);
+  const bool native_forced = listed(config.force_native, node.def->name) ||
+                             (config.policy == DispatchPolicy::force_native && !choice.common);
   std::vector<Shape> in;
   for (Value v : node.inputs) {
     const Shape& s = graph.shape(v);

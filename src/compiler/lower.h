@@ -18,6 +18,9 @@ struct KernelChoice {
   std::string reason;
 };
 
+/// Whether the config asks for the common form of an op, whatever kernels there are.
+bool asks_for_common(const KernelDispatchConfig& config, std::string_view op);
+
 /// Error(unsupported) under ForceNative when no row fits.
 KernelChoice choose_kernel(const Graph& graph, const Node& node, const KernelDispatchConfig& config,
                            const Backend& backend);

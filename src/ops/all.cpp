@@ -36,6 +36,7 @@
 #include "ops/select.h"
 #include "ops/shape_ops.h"
 #include "ops/weight_product.h"
+#include "ops/winograd_conv.h"
 
 namespace rlx {
 namespace {
@@ -57,7 +58,7 @@ constexpr auto kOps = make_table(
     BlockOps{} + ArithmeticOps{} + ShapeOps{} + ReductionOps{} + ProductOps{} + SelectOps{} + ControlOps{} +
     RecurrentOps{} + MoeOps{} + LoraOps{} + SampleOps{} + DenseAttentionOps{} + ConstantOps{} + WeightProductOps{} +
     ExpertProductOps{} + LinearScanOps{} + ConvOps{} + PoolOps{} + FftOps{} + FusedOps{} + RegionOps{} +
-    PlaneConvOps{});
+    PlaneConvOps{} + WinogradConvOps{});
 
 constexpr bool ids_are_unique() {
   return std::adjacent_find(kOps.begin(), kOps.end(), [](const OpDef& a, const OpDef& b) {

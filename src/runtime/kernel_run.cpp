@@ -16,7 +16,8 @@ bool is_product_weight(const Kernel& row, const Sample& sample, std::size_t i) {
     return i >= 1 && i <= static_cast<std::size_t>(from_blob<FusedLinear>(sample.op).weights);
   if (row.op == "expert_linear") return i == 2;
   if (row.op == "expert_gated_linear") return i == 2 || i == 3;
-  return ((row.op == "linear" || row.op == "plane_conv") && i == 1) || (row.op == "gated_linear" && (i == 1 || i == 2));
+  if (row.op == "gated_linear") return i == 1 || i == 2;
+  return (row.op == "linear" || row.op == "plane_conv" || row.op == "winograd_conv") && i == 1;
 }
 
 // A view as rows of its last axis, which may be padded when it is a matrix.

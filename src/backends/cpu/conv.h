@@ -12,6 +12,7 @@ KernelTable codec_kernels();  ///< quantize, dequantize
   namespace level {                        \
   KernelTable conv_kernels();              \
   KernelTable plane_conv_kernels();        \
+  KernelTable winograd_conv_kernels();     \
   KernelTable pool_kernels();              \
   KernelTable fft_kernels();               \
   KernelTable fake_quantize_kernels();     \
@@ -27,5 +28,6 @@ KernelTable plane_conv_kernels();
 /// Whether the kernels of PlaneConv take x of this dtype and panels of the same: those of pairs of bf16 ask for an even
 /// number of channels, so that a pair lies in one tap.
 bool accepts_plane_conv(const KernelQuery& q, DType dtype);
+bool accepts_winograd_conv(const KernelQuery& q);  ///< u in panels
 
 }  // namespace rlx::cpu

@@ -41,7 +41,8 @@
   X(level, recurrent)          \
   X(level, reduction)          \
   X(level, region)             \
-  X(level, rope)
+  X(level, rope)               \
+  X(level, winograd_conv)
 #define RLX_DECLARE(level, family)   \
   namespace rlx::cpu::level {        \
   KernelTable family##_kernels();    \

@@ -9,4 +9,8 @@ bool accepts_plane_conv(const KernelQuery& q, DType dtype) {
   return dtype == DType::f32 || (channels && *channels % 2 == 0);
 }
 
+bool accepts_winograd_conv(const KernelQuery& q) {
+  return q.in[0].layout == Layout::plain && q.in[1].layout == Layout::p16 && q.in[0].dim(3).is_constant();
+}
+
 }  // namespace rlx::cpu

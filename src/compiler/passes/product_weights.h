@@ -6,6 +6,7 @@
 #include "ops/matmul.h"
 #include "ops/moe.h"
 #include "ops/plane_conv.h"
+#include "ops/winograd_conv.h"
 
 namespace rlx {
 
@@ -16,7 +17,7 @@ struct ProductWeights {
 
 /// count = 0 for a node that is no product with weights.
 inline ProductWeights product_weights(const Node& node) {
-  if (node.is<Linear>() || node.is<PlaneConv>()) return {1, 1};
+  if (node.is<Linear>() || node.is<PlaneConv>() || node.is<WinogradConv>()) return {1, 1};
   if (node.is<GatedLinear>()) return {1, 2};
   if (const auto fused = node.as<FusedLinear>()) return {1, static_cast<std::size_t>(fused->weights)};
   if (node.is<ExpertLinear>()) return {2, 1};

@@ -19,8 +19,8 @@ struct ConvNormSpec {
   Act act = Act::none;
 };
 
-/// act(the norm of the convolution of x, + residual where there is one): one PlaneConv, since the batch norm is folded
-/// into kernel and bias, in f32, when the model is built.
+/// act(the norm of the convolution of x, + residual where there is one): one PlaneConv or WinogradConv, since the batch
+/// norm is folded into kernel and bias, in f32, when the model is built.
 Value emit_conv_norm(FlowCtx& ctx, Value x, const ConvNormSpec& spec, std::optional<Value> residual = {});
 
 /// hidden = the convolution of hidden.
