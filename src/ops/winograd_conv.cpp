@@ -83,8 +83,8 @@ void WinogradConv::infer(InferContext& c) const {
   c.out(y);
 }
 
-// The 2 x 2 places of a tile are four sums over its 4 x 4 places: a convolution by steps of 2 with four times the outputs,
-// whose weights are sums of the matrices of u.
+// The 2 x 2 places of a tile are four sums over its 4 x 4 places: a convolution by steps of 2 with four times the
+// outputs, whose weights are sums of the matrices of u.
 void WinogradConv::decompose(Body& body) const {
   Builder& b = body.b;
   const Dim outputs = ceil_div(body.shape(1).dim(0), kMatrices), channels = body.shape(1).dim(1);

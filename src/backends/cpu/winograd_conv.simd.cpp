@@ -88,8 +88,8 @@ void transform_places(const Job& job, std::int64_t first, std::int64_t count) {
       for (std::int64_t j = 0; j < 4; ++j) {
         const std::int64_t row = corner.row - up + i, column = corner.column - left + j;
         const bool inside = row >= 0 && row < x.dims[1] && column >= 0 && column < x.dims[2];
-        d[i][j] = !inside ? job.zeros
-                          : at<const float>(x, corner.image * x.strides[0] + row * x.strides[1] + column * x.strides[2]);
+        const std::int64_t bytes = corner.image * x.strides[0] + row * x.strides[1] + column * x.strides[2];
+        d[i][j] = inside ? at<const float>(x, bytes) : job.zeros;
       }
     float* const to = job.places + t * job.channels;
     std::int64_t c = 0;
