@@ -114,6 +114,14 @@ void has_rows(InferContext& c, Operand o, Dim n, std::string_view of) {
   });
 }
 
+void residual(InferContext& c, int at, const Shape& y) {
+  plain(c, {at, "residual"}, DType::f32, y.rank());
+  for (int axis = 0; axis < y.rank(); ++axis)
+    same(c, c.in(at).dim(axis), y.dim(axis), [&] {
+      return fmt::format("residual {} must have the shape of the result {}", dims_text(c.in(at)), dims_text(y));
+    });
+}
+
 void multiple(InferContext& c, Operand o, std::int64_t of, std::string_view why) {
   const Dim n = c.in(o.index).dim(-1);
   const auto message = [&] {

@@ -70,6 +70,8 @@ void vector(InferContext& c, Operand o, DType dtype, Dim n, std::string_view of)
 /// The operand has `n` columns (its last dim) or rows (its first); `of` says what asks for n.
 void has_columns(InferContext& c, Operand o, Dim n, std::string_view of);
 void has_rows(InferContext& c, Operand o, Dim n, std::string_view of);
+/// Operand `at`, which is added to the result: f32, plain, of its shape.
+void residual(InferContext& c, int at, const Shape& y);
 /// The last dim of the operand is a multiple of `of`; `why` says for what: "groups of 32".
 void multiple(InferContext& c, Operand o, std::int64_t of, std::string_view why);
 /// An attribute lies in [least, most].

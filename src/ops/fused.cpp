@@ -73,16 +73,7 @@ void FusedLinear::infer(InferContext& c) const {
     checks::has_rows(c, {2, "up"}, gate.dim(0), "the rows of gate");
   }
   const Shape y = c.in(0).with(DType::f32);
-  if (residual) {
-    const Shape sum = y.with_dim(-1, c.in(1).dim(0));
-    const Shape& r = c.in(residual_at());
-    checks::plain(c, {residual_at(), "residual"}, DType::f32, sum.rank());
-    for (int axis = 0; axis < sum.rank(); ++axis)
-      checks::same(c, r.dim(axis), sum.dim(axis), [&] {
-        return fmt::format("residual {} must have the shape of the result {}", checks::dims_text(r),
-                           checks::dims_text(sum));
-      });
-  }
+  if (residual) checks::residual(c, residual_at(), y.with_dim(-1, c.in(1).dim(0)));
   for (int i = 0; i < products(); ++i) c.out(y.with_dim(-1, c.in(1 + i).dim(0)));
 }
 

@@ -29,15 +29,6 @@ std::string_view operand_list(const Linear& op) {
   return op.residual ? "x, w, residual" : "x, w";
 }
 
-void infer_residual(InferContext& c, int i, const Shape& y) {
-  checks::plain(c, {i, "residual"}, DType::f32, y.rank());
-  for (int axis = 0; axis < y.rank(); ++axis)
-    checks::same(c, c.in(i).dim(axis), y.dim(axis), [&] {
-      return fmt::format("residual {} must have the shape of the result {}",
-                         checks::dims_text(c.in(i)), checks::dims_text(y));
-    });
-}
-
 }  // namespace
 
 void Linear::infer(InferContext& c) const {
@@ -52,7 +43,7 @@ void Linear::infer(InferContext& c) const {
                          checks::dims_text(c.in(1)), n.text());
     });
   }
-  if (residual) infer_residual(c, residual_at(), y);
+  if (residual) checks::residual(c, residual_at(), y);
   c.out(y);
 }
 

@@ -37,15 +37,7 @@ void PlaneConv::infer(InferContext& c) const {
     dims.push_back(window_count(c, {i, x.dim(1 + i)}, kernel[i], {strides, {}, pads_begin, pads_end}));
   dims.push_back(w.dim(0));
   const Shape y(dims, DType::f32);
-  if (residual) {
-    const checks::Operand r{residual_at(), "residual"};
-    checks::plain(c, r, DType::f32, 4);
-    for (int axis = 0; axis < 4; ++axis)
-      checks::same(c, c.in(residual_at()).dim(axis), y.dim(axis), [&] {
-        return fmt::format("residual {} must have the shape of the result {}",
-                           checks::dims_text(c.in(residual_at())), checks::dims_text(y));
-      });
-  }
+  if (residual) checks::residual(c, residual_at(), y);
   c.out(y);
 }
 

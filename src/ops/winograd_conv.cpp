@@ -72,14 +72,7 @@ void WinogradConv::infer(InferContext& c) const {
     dims.push_back(window_count(c, {i, x.dim(1 + i)}, 3, {{}, {}, pads_begin, pads_end}));
   dims.push_back(outputs);
   const Shape y(dims, DType::f32);
-  if (residual) {
-    checks::plain(c, residual_at(), DType::f32, 4);
-    for (int axis = 0; axis < 4; ++axis)
-      checks::same(c, c.in(residual_at()).dim(axis), y.dim(axis), [&] {
-        return fmt::format("residual {} must have the shape of the result {}",
-                           checks::dims_text(c.in(residual_at())), checks::dims_text(y));
-      });
-  }
+  if (residual) checks::residual(c, residual_at(), y);
   c.out(y);
 }
 
@@ -123,6 +116,9 @@ std::vector<Sample> WinogradConv::samples() {
       {"asymmetric", 1, 4, 11, 33, 16, {{0, 2}, {3, 1}, Act::gelu, true, true}},
       {"many_tiles", 1, 17, 29, 5, 32, {{1, 1}, {1, 1}, Act::relu, true, false}},
       {"deep", 2, 7, 7, 200, 16, {{1, 1}, {1, 1}, Act::none, false, true}},
+      {"no_images", 0, 4, 4, 8, 16, {{1, 1}, {1, 1}}},
+      {"no_channels", 1, 3, 5, 0, 16, {{1, 1}, {1, 1}, Act::relu, true, false}},
+      {"no_outputs", 1, 4, 3, 8, 0, {{1, 1}, {1, 1}, Act::none, true, false}},
   };
   std::vector<Sample> list;
   for (const Case& s : cases) {
@@ -131,7 +127,7 @@ std::vector<Sample> WinogradConv::samples() {
     };
     std::vector<SampleOperand> in = {
         samples::normal({s.batch, s.height, s.width, s.in}),
-        samples::normal({kMatrices * s.out, s.in}, DType::f32, 1 / std::sqrt(static_cast<float>(s.in * 9)))};
+        samples::normal({kMatrices * s.out, s.in}, DType::f32, 1 / std::sqrt(static_cast<float>(s.in * 9 + 1)))};
     if (s.op.bias) in.push_back(samples::normal({s.out}));
     if (s.op.residual) in.push_back(samples::normal({s.batch, places(0, s.height), places(1, s.width), s.out}));
     list.push_back(make_sample(std::string(s.name), s.op, std::move(in), s.in * 9));

@@ -18,7 +18,7 @@ constexpr int kMatrices = 16;
 constexpr std::int64_t kChunkBytes = 512 << 10, kMostGroups = 4;
 
 std::int64_t chunk_tiles(std::int64_t channels) {
-  const std::int64_t groups = kChunkBytes / (kMatrices * 4 * channels * kPlaces);
+  const std::int64_t bytes = kMatrices * 4 * channels * kPlaces, groups = bytes == 0 ? 1 : kChunkBytes / bytes;
   return kPlaces * (groups < 1 ? 1 : min64(groups, kMostGroups));
 }
 
