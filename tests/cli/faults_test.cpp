@@ -141,6 +141,8 @@ TEST(Faults, Usage) {
       {"eval", 2, "ppl, kld"},
       {"eval ppl -m $M", 2, "-f FILE"},
       {"eval pppl -m $M", 2, "ppl, kld"},
+      {"bench -m $D/none.gguf --batch 0", 2, "--batch: expected"},  // before it looks for the file
+      {"bench -m $D/none.gguf --seq 1-x", 2, "--seq"},
       {"doctor extra", 2, "unexpected argument \"extra\""},
   });
 }

@@ -248,18 +248,15 @@ void run_share(const Product& p, const Kernels& kernels, const MatmulShare& shar
             {{share.panel_begin, share.panel_end}, {share.tile_begin * tile, min64(share.tile_end * tile, p.x.count)}});
 }
 
-Range part_of(std::int64_t rows, std::int64_t part, std::int64_t parts) {
-  return {rows * part / parts, rows * (part + 1) / parts};
-}
-
 void run_product(const Product& p) {
   if (p.x.count == 0) return;
   const Kernels kernels = kernels_for(p.x_type, p.w_type);
   const std::int64_t panels = panel_count(p.n), tiles = tile_count(p, kernels);
   // Rows that a worker has written, and finds in its own caches (FusedSweep).
-  // In even parts, whatever the tiles: of the 197 of ViT they would be 96 and 101.
+  // Cut evenly, not at tiles: of ViT's 197 rows two workers would get 96 and 101, and wait 7 % of the time.
   if (p.x.count >= kTerritoryRows * p.threads)
-    return run_tiles(p, kernels, {{0, panels}, part_of(p.x.count, p.thread, p.threads)});
+    return run_tiles(p, kernels,
+                     {{0, panels}, {p.x.count * p.thread / p.threads, p.x.count * (p.thread + 1) / p.threads}});
   run_share(p, kernels, matmul_share(panels, tiles, p.thread, p.threads));
 }
 

