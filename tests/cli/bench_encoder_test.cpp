@@ -81,6 +81,7 @@ TEST(BenchEncoder, FlagsOfAnotherKindAreRefused) {
       {{"--batch", "2"}, "llama", "--batch is for encoders; llama is of the kind decoder"},
       {{"--seq", "2"}, "llama", "--seq is for encoders"},
       {{"--batch", "0"}, "bert", "--batch: expected an integer 1 to"},
+      {{"--batch", "1,1048576"}, "bert", "--batch 1048576 of --seq 128: expected at most 1048576 tokens together"},
       {{"--seq", "500"}, "bert", "500 tokens do not fit the model's 128 positions"},
   };
   for (const Case& c : cases) {

@@ -14,6 +14,7 @@ namespace rlx::cli {
 namespace {
 
 constexpr IntegerRange kTokens{0, 1 << 24};
+constexpr std::int64_t kBatchTokens = 1 << 20;  // of an encoder: a minute of work on two cores, and gigabytes of rows
 constexpr const char* kDefaultPrompt = "512";
 constexpr const char* kDefaultTokens = "128";
 
@@ -73,14 +74,18 @@ struct EncoderTests {
   explicit EncoderTests(const BenchFlags& f)
       : batches(list("--batch", f.batch, "1")), lengths(list("--seq", f.seq, "128")) {}
 
-  /// Each batch with each length.
+  /// Each batch with each length. Errors (usage): more tokens in a batch than kBatchTokens.
   std::vector<BenchTest> of(ModelKind kind) const {
     std::vector<BenchTest> tests;
     for (const std::int64_t b : batches) {
       if (kind == ModelKind::vision)
         tests.push_back(BenchTest::images(b));
       else
-        for (const std::int64_t s : lengths) tests.push_back(BenchTest::encoder(b, s));
+        for (const std::int64_t s : lengths) {
+          if (b * s > kBatchTokens)
+            fail(ErrorCode::usage, "--batch {} of --seq {}: expected at most {} tokens together", b, s, kBatchTokens);
+          tests.push_back(BenchTest::encoder(b, s));
+        }
     }
     return tests;
   }
